@@ -16,7 +16,6 @@ Importing parley loads nothing but itself; each name brings what it needs when i
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 __version__ = "0.1.0"
 
@@ -48,7 +47,7 @@ __all__ = ["__version__"]
 __all__.extend(_HOME)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

@@ -4,8 +4,7 @@ equal, and how they differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from parley.records import offsets_of, split
 from parley.types import ZERO_UUID
@@ -26,18 +25,19 @@ NOT_READY = {14, 15, 16}
 """Codes of a fresh broker: the coordinator is loading, not available, or not this one yet."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """Return a message as plain values, masked."""
     if isinstance(value, list):
         entries = [plain(entry) for entry in value]
         named = entries and isinstance(entries[0], dict) and entries[0].get("name")
-        return sorted(entries, key=lambda entry: entry["name"] or "") if named else entries
+        return sorted(entries, key=_name) if named else entries
     if isinstance(value, memoryview):
         return sorted({one.magic for one in split(value)}), offsets_of(value)
-    if not hasattr(type(value), "__slots__") or isinstance(value, bytes | str | int | float):
+    slots: Sequence[str] | None = getattr(type(value), "__slots__", None)
+    if slots is None or isinstance(value, bytes | str | int | float):
         return value
-    found: dict[str, Any] = {}
-    for name in type(value).__slots__:
+    found: dict[str, object] = {}
+    for name in slots:
         if name.startswith("_") or name in ("unknown_tagged_fields", "throttle_time_ms"):
             continue
         content = getattr(value, name)
@@ -45,7 +45,11 @@ def plain(value: Any) -> Any:
     return found
 
 
-def masked(content: Any) -> Any:
+def _name(entry: object) -> str:
+    return (isinstance(entry, dict) and entry["name"]) or ""
+
+
+def masked(content: object) -> object:
     """Return whether a masked field says anything: the first producer id of a cluster is 0, and -1
     is none.
 
@@ -58,7 +62,7 @@ def masked(content: Any) -> Any:
     return bool(content) and content != ZERO_UUID
 
 
-def differences(real: Any, ours: Any, where: str = "") -> Iterator[str]:
+def differences(real: object, ours: object, where: str = "") -> Iterator[str]:
     """Yield each leaf in which two masked answers differ."""
     if isinstance(real, dict) and isinstance(ours, dict) and real.keys() == ours.keys():
         for name in real:
@@ -66,13 +70,13 @@ def differences(real: Any, ours: Any, where: str = "") -> Iterator[str]:
     elif isinstance(real, list) and isinstance(ours, list) and len(real) == len(ours):
         for number, pair in enumerate(zip(real, ours, strict=True)):
             yield from differences(*pair, f"{where}[{number}]")
-    elif not where and real[:2] == ours[:2]:
+    elif not where and isinstance(real, tuple) and isinstance(ours, tuple) and real[:2] == ours[:2]:
         yield from differences(real[2], ours[2], f"{real[0]} v{real[1]}")
     elif real != ours:
         yield f"{where or 'all'}: real {str(real)[:300]}, ours {str(ours)[:300]}"
 
 
-def transient(value: Any) -> bool:
+def transient(value: object) -> bool:
     """Whether an answer only says that a fresh broker is not ready yet."""
     if isinstance(value, dict):
         return value.get("error_code") in NOT_READY or any(

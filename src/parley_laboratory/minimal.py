@@ -9,13 +9,22 @@ broker that serves the API can answer, and nothing that exists is changed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
-from parley.messages import Message, MessageStruct, request_class
+from parley.messages import (
+    InitProducerIdRequest,
+    Message,
+    MessageStruct,
+    MetadataRequest,
+    ProduceRequest,
+    request_class,
+)
 from parley.messages.codec import codec_for
 from parley.messages.plan import Step, StructPlan
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.schema import ApiKey
+
+S = TypeVar("S", bound=MessageStruct)
 
 TEXTS = {
     "client_software_name": "wire",
@@ -71,18 +80,22 @@ ABSENT_ID = b"absent-topic-id!"
 FIRST_UNCREATING_METADATA = 4
 
 
-def minimal_request(key: int, version: int) -> Any:
+def minimal_request(key: int, version: int) -> Message:
     """Return a request of that API which encodes in `version`."""
     made = request_class(ApiKey(key))
-    request: Any = _struct(codec_for(made, version).plan, made, made)
-    if key == ApiKey.PRODUCE:
+    request = _struct(codec_for(made, version).plan, made, made)
+    if isinstance(request, ProduceRequest):
         request.acks = -1
         request.topic_data[0].partition_data[0].records = one_record(min(2, max(0, version - 1)))
-    if key == ApiKey.METADATA and version < FIRST_UNCREATING_METADATA:
+    if (
+        isinstance(request, MetadataRequest)
+        and request.topics
+        and version < FIRST_UNCREATING_METADATA
+    ):
         request.topics[0].name = "not a topic name"
-    if key == ApiKey.METADATA and version >= FIRST_UNCREATING_METADATA:
+    if isinstance(request, MetadataRequest) and version >= FIRST_UNCREATING_METADATA:
         request.allow_auto_topic_creation = False
-    if key == ApiKey.INIT_PRODUCER_ID:
+    if isinstance(request, InitProducerIdRequest):
         request.transactional_id = None
     return request
 
@@ -95,8 +108,8 @@ def one_record(magic: int) -> bytes:
     )
 
 
-def _struct(plan: StructPlan, made: type[MessageStruct], message: type[Message]) -> MessageStruct:
-    values: dict[str, Any] = {}
+def _struct(plan: StructPlan, made: type[S], message: type[Message]) -> S:
+    values: dict[str, object] = {}
     named = any(step.kind == "string" and step.name in NAMES for step in plan.steps)
     for step in plan.steps:
         value = _field(step, message)
@@ -105,7 +118,7 @@ def _struct(plan: StructPlan, made: type[MessageStruct], message: type[Message])
     return made(**values)
 
 
-def _field(step: Step, message: type[Message]) -> Any:
+def _field(step: Step, message: type[Message]) -> object:
     """Return the value of a field, None to leave it at its default."""
     if step.is_array:
         element = _value(step, message)
@@ -115,7 +128,7 @@ def _field(step: Step, message: type[Message]) -> Any:
     return _value(step, message)
 
 
-def _value(step: Step, message: type[Message]) -> Any:
+def _value(step: Step, message: type[Message]) -> object:
     if step.struct is not None:
         return _struct(step.struct, message.STRUCTS[step.struct.name], message)
     if step.kind == "string":

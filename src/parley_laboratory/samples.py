@@ -11,11 +11,14 @@ True
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import TypeVar
 
 from parley.messages import Message, MessageStruct
 from parley.messages.codec import codec_for
 from parley.messages.plan import Step, StructPlan
+
+M = TypeVar("M", bound=Message)
+S = TypeVar("S", bound=MessageStruct)
 
 INTEGER_BITS = {"int8": (8, True), "int16": (16, True), "uint16": (16, False), "int32": (32, True)}
 INTEGER_BITS |= {"uint32": (32, False), "int64": (64, True)}
@@ -52,34 +55,32 @@ class SampleMaker:
         self._unknown_tags = unknown_tags
         self._plain = plain
 
-    def message(self, message: type[Message], version: int) -> Any:
+    def message(self, message: type[M], version: int) -> M:
         """Return a message whose fields outside `version` hold their defaults."""
         return self._struct(codec_for(message, version).plan, message, message)
 
-    def _struct(
-        self, plan: StructPlan, made: type[MessageStruct], message: type[Message]
-    ) -> MessageStruct:
+    def _struct(self, plan: StructPlan, made: type[S], message: type[Message]) -> S:
         values = {step.name: self._field(step, message) for step in plan.steps}
         for step in plan.tagged:
             if self._random.random() < 0.6:
                 values[step.name] = self._field(step, message)
-        result: Any = made(**values)
+        result = made(**values)
         if plan.flexible and self._unknown_tags and self._random.random() < 0.2:
             # Tags of other versions too: Java refuses to read those where they are not defined.
             known = {field.tag for field in made.FIELDS}
             for tag in (self._random.randrange(60), 130, 2**31 - 2):
                 if tag not in known:
                     result.unknown_tagged_fields[tag] = self._bytes()
-        return result  # type: ignore[no-any-return]  # an instance of `made`
+        return result
 
-    def _field(self, step: Step, message: type[Message]) -> Any:
+    def _field(self, step: Step, message: type[Message]) -> object:
         if step.nullable and self._random.random() < 0.25:
             return None
         if not step.is_array:
             return self._value(step, message)
         return [self._value(step, message) for _ in range(self._random.randrange(self._most + 1))]
 
-    def _value(self, step: Step, message: type[Message]) -> Any:
+    def _value(self, step: Step, message: type[Message]) -> object:
         if step.struct is not None:
             return self._struct(step.struct, message.STRUCTS[step.struct.name], message)
         kind = step.kind

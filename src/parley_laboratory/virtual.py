@@ -10,12 +10,13 @@ import asyncio
 import random
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from parley.net import ManualClock, MemoryBackend
 from parley.net.blocking import Work
 from parley.net.clock import settle
 
+P = ParamSpec("P")
 T = TypeVar("T")
 ROUNDS = 60
 """Steps of the loop that count as "nothing more happens without time": a request
@@ -26,9 +27,9 @@ and its answer take about 20.
 class InlineExecutor(ThreadPoolExecutor):
     """Runs each call at once, where it is submitted."""
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Return a future that is done."""
-        done: Future[Any] = Future()
+        done: Future[T] = Future()
         try:
             done.set_result(fn(*args, **kwargs))
         except BaseException as error:

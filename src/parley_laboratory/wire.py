@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import socket
 from types import TracebackType
-from typing import Any
+from typing import TypeVar, cast
 
-from parley.messages import decode_response, encode_request
+from parley.messages import Message, Request, decode_response, encode_request
 from parley.net import parse_address
+
+R = TypeVar("R", bound=Message)
 
 CLIENT_ID = "wire"
 
@@ -45,7 +47,7 @@ class Wire:
         """Send raw bytes with their size in front."""
         self.socket.sendall(len(frame).to_bytes(4, "big") + frame)
 
-    def send(self, message: Any, version: int) -> int:
+    def send(self, message: Message, version: int) -> int:
         """Send a request; return its correlation id."""
         self.correlation_id += 1
         self.send_frame(b"".join(encode_request(message, version, self.correlation_id, CLIENT_ID)))
@@ -58,7 +60,7 @@ class Wire:
         head = self._exactly(4)
         return self._exactly(int.from_bytes(head, "big")) if head else b""
 
-    def receive(self, request: Any, version: int) -> Any:
+    def receive(self, request: Request[R], version: int) -> R:
         """Return the answer to the request sent last. Raises ConnectionError when there is none."""
         frame = self.receive_frame()
         if not frame:
@@ -70,9 +72,9 @@ class Wire:
             raise ConnectionError(
                 f"the broker answered request {correlation_id} instead of {self.correlation_id}"
             )
-        return answer
+        return cast("R", answer)  # what answers a request is known from its class
 
-    def ask(self, message: Any, version: int) -> Any:
+    def ask(self, message: Request[R], version: int) -> R:
         """Send a request and return its answer. Raises ConnectionError when the
         broker closes instead.
         """

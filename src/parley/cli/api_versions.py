@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -105,10 +105,15 @@ def kafka_text(findings: Sequence[BrokerFinding]) -> Iterator[str]:
             yield broker_block(host, node.port, node.id, rack, finding.versions.ranges)
 
 
-def as_json(finding: BrokerFinding) -> dict[str, Any]:
+def as_json(finding: BrokerFinding) -> dict[str, object]:
     """Return one broker's finding as JSON: keys are stable, ranges are [min, max]."""
     node, versions = finding.node, finding.versions
-    found: dict[str, Any] = {"id": node.id, "host": node.host, "port": node.port, "rack": node.rack}
+    found: dict[str, object] = {
+        "id": node.id,
+        "host": node.host,
+        "port": node.port,
+        "rack": node.rack,
+    }
     if versions is None:
         return {**found, "error": str(finding.error)}
     resembles = looks_like(versions)

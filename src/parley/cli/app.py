@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -14,6 +14,10 @@ from parley import __version__
 from parley.cli.commands import COMMANDS
 from parley.cli.exit_codes import ExitCode, exit_code_of, is_expected
 from parley.errors import nearest_hint
+
+if TYPE_CHECKING:
+    from typer._click import Command as CliCommand, Context, HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
 OPTIONS = (
     ("--version", "Show the version and exit."),
@@ -29,10 +33,10 @@ OPTIONS = (
 class LazyGroup(TyperGroup):
     """A group of commands that imports a command's module only when that command is called."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Context) -> list[str]:
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Context, cmd_name: str) -> CliCommand | None:
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -43,23 +47,25 @@ class LazyGroup(TyperGroup):
         command.name = cmd_name
         return command
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, CliCommand | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f'there is no command "{args[0]}".{nearest_hint(args[0], COMMANDS)}')
         return super().resolve_command(ctx, args)
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
         """Complete a command's name from the table: nothing is imported for it."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        named: dict[str, Any] = {
+        named: dict[str, CliCommand] = {
             name: TyperCommand(name, short_help=entry.summary)
             for name, entry in sorted(COMMANDS.items())
         }
         table = TyperGroup(name="parley", commands=named)
         return table.shell_complete(typer.Context(table), incomplete)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the help from the table: nothing is imported for it."""
         formatter.write_usage("parley", "[OPTIONS] COMMAND [ARGUMENTS]...")
         formatter.write_paragraph()

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -290,7 +290,7 @@ def _announce(
     ]
     first, *others = cluster.listeners
     if output_format is OutputFormat.JSON:
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "bootstrap_servers": cluster.bootstrap_servers,
             "cluster_id": cluster.cluster_id,
             "brokers": rows,

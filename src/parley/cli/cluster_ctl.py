@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from parley.devcluster.control.commands import Argument, Command, commands, find
 from parley.devcluster.control.control import SOCKET_NAME
 from parley.errors import ConfigError, KafkaError, NetworkError, nearest_hint
 from parley.net.lines import LineClient
+from parley.types import Json
 
 # Everything behind the command's name belongs to it: the table of commands knows its options.
 CTL_SETTINGS = {
@@ -58,14 +59,14 @@ def ctl(
         print(json.dumps(result, indent=2))
 
 
-def parse_arguments(command: Command, words: Sequence[str]) -> dict[str, Any]:
+def parse_arguments(command: Command, words: Sequence[str]) -> dict[str, object]:
     """Return a command's arguments from the words behind its name. Raises ConfigError.
 
     >>> parse_arguments(find_command("move-leader"), ["--topic", "t", "--partition=0", "--to", "2"])
     {'topic': 't', 'partition': 0, 'to': 2}
     """
     options = {one.option: one for one in command.arguments}
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     left = list(words)
     while left:
         option, given, value = left.pop(0).partition("=")
@@ -108,14 +109,15 @@ def _socket_of(data_dir: Path | None) -> Path:
     return path
 
 
-def _ask(socket: Path, command: str, arguments: dict[str, Any]) -> Any:
+def _ask(socket: Path, command: str, arguments: dict[str, object]) -> Json:
     with LineClient(socket) as client:
         answer = json.loads(
             client.ask(json.dumps({"command": command, "arguments": arguments}).encode())
         )
     if not answer["ok"]:
         raise KafkaError(answer["error"])
-    return answer["result"]
+    result: Json = answer["result"]
+    return result
 
 
 def _pass_lines(socket: Path) -> None:

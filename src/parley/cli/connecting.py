@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -109,6 +109,6 @@ def read_command_config(path: Path) -> ClientOptions:
     return ClientOptions.from_properties(found)
 
 
-def run(work: Coroutine[Any, Any, Result]) -> Result:
+def run(work: Coroutine[object, None, Result]) -> Result:
     """Run a command's asynchronous part to its end."""
     return asyncio.run(work)

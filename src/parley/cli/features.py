@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -42,10 +42,10 @@ def features(
     """Show which brokers have each feature, its first release, and what parley does without it."""
     wanted = [Feature.named(name) for name in require.split(",")] if require else list(Feature)
     findings = run(survey(connect_options(bootstrap_server, timeout_ms, release, command_config)))
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for feature in wanted:
         need = FEATURES[feature]
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "feature": feature.value,
             "since": need.first_release,
             "kip": need.kip,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -121,7 +121,7 @@ def watch_lag(
         pause()
 
 
-def _again(look: Callable[[], Lags], before: Lags) -> tuple[Lags, list[dict[str, Any]]]:
+def _again(look: Callable[[], Lags], before: Lags) -> tuple[Lags, list[dict[str, object]]]:
     found = look()
     return found, [
         {**_row(tp, one), "change": _change(before.get(tp), one)} for tp, one in found.items()
@@ -146,7 +146,7 @@ def summary(found: Lags) -> str:
     return f"{text}, {unknown} of them without a committed offset or a leader" if unknown else text
 
 
-def _row(tp: TopicPartition, found: PartitionLag) -> dict[str, Any]:
+def _row(tp: TopicPartition, found: PartitionLag) -> dict[str, object]:
     owner = found.owner
     return {
         "topic": tp.topic,

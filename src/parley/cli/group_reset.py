@@ -6,7 +6,7 @@ import csv
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -180,7 +180,7 @@ def known_of(
     }
 
 
-def _row(move: Move) -> dict[str, Any]:
+def _row(move: Move) -> dict[str, object]:
     return {
         "topic": move.partition.topic,
         "partition": move.partition.partition,

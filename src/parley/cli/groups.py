@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -142,7 +142,7 @@ def remove_member(
         say(f'group "{group}" has no members')
 
 
-def _state_row(group: GroupDescription) -> dict[str, Any]:
+def _state_row(group: GroupDescription) -> dict[str, object]:
     return {
         "group": group.group_id,
         "state": group.state,
@@ -154,7 +154,7 @@ def _state_row(group: GroupDescription) -> dict[str, Any]:
     }
 
 
-def _member_row(group: GroupDescription, member: MemberDescription) -> dict[str, Any]:
+def _member_row(group: GroupDescription, member: MemberDescription) -> dict[str, object]:
     return {
         "group": group.group_id,
         "member_id": member.member_id,

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -49,7 +49,7 @@ FormatOption = Annotated[
 def print_rows(
     command: str,
     columns: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, object]],
     output_format: OutputFormat | None = None,
     stream: TextIO | None = None,
     *,
@@ -81,7 +81,9 @@ def print_rows(
             print("\t".join(_cell(row.get(name)) for name in columns), file=stream)
 
 
-def print_document(command: str, document: Mapping[str, Any], stream: TextIO | None = None) -> None:
+def print_document(
+    command: str, document: Mapping[str, object], stream: TextIO | None = None
+) -> None:
     """Print one JSON object inside the envelope that says what it is."""
     envelope = {"_command": command, "_version": JSON_VERSION, **document}
     print(
@@ -95,12 +97,14 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], stream: TextIO) -> None:
+def _print_table(
+    columns: Sequence[str], rows: Sequence[Mapping[str, object]], stream: TextIO
+) -> None:
     wide_console(stream).print(table(columns, rows))
 
 
 def table(
-    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], caption: str | None = None
+    columns: Sequence[str], rows: Sequence[Mapping[str, object]], caption: str | None = None
 ) -> Table:
     """Return rows as a table, with a line of text below it; numbers stand to the right."""
     from rich.table import Table
@@ -116,7 +120,7 @@ def table(
     return made
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -133,7 +137,7 @@ def _heading(name: str) -> str:
     return name.upper().replace("_", "-")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     """Return a value as text without tabs and line breaks, which would break the
     columns, or what a terminal obeys.
     """

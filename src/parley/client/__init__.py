@@ -11,7 +11,6 @@ loop of the blocking ones. Rooms, each of which imports only from those behind i
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 _NAMES = {
     "parley.client.admin.described_groups": ("GroupDescription", "MemberDescription"),
@@ -89,6 +88,7 @@ _OWN_NAMES = {
     ),
     "parley.client.fetch.recreation": ("rewound",),
     "parley.client.options.fields": ("OptionSet", "dotted_name", "option_names", "read_properties"),
+    "parley.client.options.values": ("ClientOptionValues",),
     "parley.client.produce.rows": ("SLICE_ROWS",),
 }
 """The same of what only parley's upper layers use."""
@@ -103,7 +103,7 @@ _HOME = {
 __all__ = [name for names in _NAMES.values() for name in names]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

@@ -46,6 +46,7 @@ from parley.client.options.fields import (
     option_names as option_names,
     read_properties as read_properties,
 )
+from parley.client.options.values import ClientOptionValues as ClientOptionValues
 from parley.client.produce.rows import SLICE_ROWS as SLICE_ROWS
 from parley.client.results import (
     EARLIEST,

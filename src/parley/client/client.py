@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from parley.client.async_client import AsyncClient
 from parley.client.cluster.abilities import named_features
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """A client of one cluster whose calls return when they are done. Any thread may use it.
+    """A client of one cluster whose calls return when they are done, from whatever thread.
 
     >>> from parley import EARLIEST, LATEST, TopicPartition
     >>> with Client(bootstrap_servers="localhost:9092") as client:
@@ -87,7 +87,7 @@ class Client:
         self.transactions = Transactions(lambda: self._async().transactions)
         """Transactional producers, and what else concerns transactions."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[partial[Client], tuple[ClientOptions]]:
         # a copy in another process begins again
         return partial(type(self), require=self._require), (self.options,)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -64,6 +64,11 @@ def spark_shape(schema: pa.Schema | None = None, *, include_headers: bool = Fals
     return _SparkShape(spark_schema(include_headers) if schema is None else schema)
 
 
-def default_shape(options: Any) -> BatchShape:
+class _Shaped(Protocol):
+    @property
+    def shape(self) -> BatchShape | None: ...
+
+
+def default_shape(options: _Shaped) -> BatchShape:
     """Return the shape that the fetch options name, or all of RECORD_SCHEMA."""
     return options.shape if options.shape is not None else record_shape()

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from parley.devcluster.broker import Broker
 from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
@@ -20,6 +20,7 @@ from parley.errors import ConfigError
 from parley.net.blocking import Work, blocking, in_loop
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class LoopThread:
@@ -134,7 +135,7 @@ class LocalCluster:
     def _run(self, work: Work[T]) -> T:
         return self._thread.run(work)
 
-    def _call(self, function: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
+    def _call(self, function: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
         """Call in the loop's thread: the state is only ever touched there."""
 
         async def call() -> T:

@@ -6,7 +6,7 @@ A dialect is asked before the release's own policy; None leaves a request to the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from parley.drafts.messages import (
     METADATA,
@@ -16,10 +16,15 @@ from parley.drafts.messages import (
     encode_draft_response,
 )
 from parley.drafts.numbering import build_description, protocol_version
-from parley.messages import MetadataRequest
+from parley.messages import Message, MetadataRequest, MetadataResponse
 from parley.protocol import Close, Decision, RespondBytes, Translate
 from parley.schema import VersionRange
 from parley.versions import release
+
+if TYPE_CHECKING:
+    from parley.drafts.messages import DraftMetadataResponse
+
+T = TypeVar("T", bound="DraftMetadataResponse.DraftTopic")
 
 
 class DraftDialect:
@@ -84,14 +89,15 @@ class _DraftTranslator:
         self._keys: list[int] | None = None
         self._topics = True
 
-    def request(self, frame: memoryview) -> Any:
+    def request(self, frame: memoryview) -> MetadataRequest:
         """Return the Metadata request that the draft's one stands for."""
-        asked: Any = decode_draft_request(draft_metadata()[0], self._version, frame)
+        asked = decode_draft_request(draft_metadata()[0], self._version, frame)
         self._keys, self._topics = asked.api_keys, asked.topics is not None
         return _real_request(asked.topics)
 
-    def response(self, message: Any, correlation_id: int) -> list[bytes | memoryview]:
+    def response(self, message: Message, correlation_id: int) -> list[bytes | memoryview]:
         """Return the draft's answer; topics stay away where they were not asked for."""
+        assert isinstance(message, MetadataResponse)
         response = draft_metadata()[1]
         if self._keys is None:
             keys: list[int] = []
@@ -122,14 +128,15 @@ class _DocumentedTranslator:
         self._release_name = release_name
         self._topics = True
 
-    def request(self, frame: memoryview) -> Any:
+    def request(self, frame: memoryview) -> MetadataRequest:
         """Return the Metadata request that option 3's one stands for."""
-        asked: Any = decode_draft_request(documented_metadata()[0], 2, frame)
+        asked = decode_draft_request(documented_metadata()[0], 2, frame)
         self._topics = asked.topics is not None
         return _real_request(asked.topics)
 
-    def response(self, message: Any, correlation_id: int) -> list[bytes | memoryview]:
+    def response(self, message: Message, correlation_id: int) -> list[bytes | memoryview]:
         """Return option 3's answer."""
+        assert isinstance(message, MetadataResponse)
         response = documented_metadata()[1]
         answer = response(
             protocol_version=protocol_version(self._release_name),
@@ -147,18 +154,22 @@ class _DocumentedTranslator:
         return encode_draft_response(answer, 2, correlation_id)
 
 
-def _real_request(topics: list[str] | None) -> Any:
+def _real_request(topics: list[str] | None) -> MetadataRequest:
     """Metadata v0 reads an empty list as "all"; null asks for no topic, and none can be named."""
     return MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics or []]
     )
 
 
-def _topics(message: Any, topic_class: Any, partition_class: Any) -> list[Any]:
+def _topics(
+    message: MetadataResponse,
+    topic_class: type[T],
+    partition_class: type[DraftMetadataResponse.DraftPartition],
+) -> list[T]:
     return [
         topic_class(
             topic_error_code=topic.error_code,
-            topic=topic.name,
+            topic=topic.name or "",  # which only newer versions may leave out
             partition_metadata=[
                 partition_class(
                     partition_error_code=partition.error_code,

@@ -5,13 +5,64 @@ from __future__ import annotations
 import struct
 from functools import cache
 from importlib import resources
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from parley.errors import RemoteProtocolError
 from parley.messages import decode_at, encode_body
 from parley.messages.classes import Message, make_message_class
 from parley.schema import ApiKey, Parser
 from parley.wire import Cursor
+
+if TYPE_CHECKING:
+    # What the two `.api` files say, as `parley.messages.types` has it for Kafka's own messages.
+    from parley.messages import MessageStruct, Request, Response
+
+    class DraftMetadataRequest(Request["DraftMetadataResponse"]):
+        api_keys: list[int] | None
+        topics: list[str] | None
+
+    class DraftMetadataResponse(Response):
+        class SingleApiVersions(MessageStruct):
+            api_key: int
+            min_version: int
+            max_version: int
+
+        class DraftBroker(MessageStruct):
+            node_id: int
+            host: str
+            port: int
+
+        class DraftPartition(MessageStruct):
+            partition_error_code: int
+            partition_id: int
+            leader: int
+            replicas: list[int]
+            isr: list[int]
+
+        class DraftTopic(MessageStruct):
+            topic_error_code: int
+            topic: str
+            partition_metadata: list[DraftMetadataResponse.DraftPartition]
+
+        api_versions: list[SingleApiVersions]
+        brokers: list[DraftBroker]
+        topic_metadata: list[DraftTopic]
+
+    class DocumentedMetadataRequest(Request["DocumentedMetadataResponse"]):
+        topics: list[str] | None
+
+    class DocumentedMetadataResponse(Response):
+        class DocumentedBroker(DraftMetadataResponse.DraftBroker): ...
+
+        class DocumentedPartition(DraftMetadataResponse.DraftPartition): ...
+
+        class DocumentedTopic(DraftMetadataResponse.DraftTopic): ...
+
+        protocol_version: int
+        build_description: str
+        brokers: list[DocumentedBroker]
+        topic_metadata: list[DocumentedTopic]
+
 
 M = TypeVar("M", bound=Message)
 
@@ -21,15 +72,17 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 @cache
-def draft_metadata() -> tuple[Any, Any]:
+def draft_metadata() -> tuple[type[DraftMetadataRequest], type[DraftMetadataResponse]]:
     """Return the request and response classes of the draft's Metadata v1."""
-    return _pair("draft_metadata.api")
+    return _pair("draft_metadata.api")  # type: ignore[return-value]  # the fields are those of the file
 
 
 @cache
-def documented_metadata() -> tuple[Any, Any]:
+def documented_metadata() -> tuple[
+    type[DocumentedMetadataRequest], type[DocumentedMetadataResponse]
+]:
     """Return the request and response classes of option 3's Metadata v2."""
-    return _pair("documented_metadata.api")
+    return _pair("documented_metadata.api")  # type: ignore[return-value]  # the fields are those of the file
 
 
 def _pair(file_name: str) -> tuple[type[Message], type[Message]]:

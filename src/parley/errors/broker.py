@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypedDict
 
 from parley.errors.tree import KafkaError, UnsupportedVersionError, printable
 
@@ -50,10 +50,16 @@ class BrokerError(KafkaError):
         self.broker_message = message
         super().__init__(self._text())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # The classes are made of a table and cannot be found by name: Spark's workers pickle
         # errors.
-        facts = {name: value for name, value in vars(self).items() if name in _FACTS}
+        facts = _Facts(
+            topic=self.topic,
+            partition=self.partition,
+            api=self.api,
+            version=self.version,
+            broker=self.broker,
+        )
         return _restored, (self.code, self.broker_message, facts)
 
     def _text(self) -> str:
@@ -83,10 +89,17 @@ class UnknownBrokerError(BrokerError):
         super().__init__(message, **where)  # type: ignore[arg-type]  # the same keywords as the base
 
 
-_FACTS = ("topic", "partition", "api", "version", "broker")
+class _Facts(TypedDict):
+    """Where an error came from, as far as it is known."""
+
+    topic: str | None
+    partition: int | None
+    api: str | None
+    version: int | None
+    broker: str | None
 
 
-def _restored(code: int, message: str | None, facts: dict[str, Any]) -> KafkaError:
+def _restored(code: int, message: str | None, facts: _Facts) -> KafkaError:
     return broker_error(code, message, **facts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 
 class KafkaError(Exception):
@@ -133,7 +133,7 @@ class BrokersUnreachable(NetworkError):
         self.failures = failures
         self.retriable = any(getattr(error, "retriable", True) for error in failures.values())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.failures,)
 
 

@@ -113,7 +113,7 @@ class Response(Message):
 _BASES: dict[str, type[Message]] = {"request": Request, "response": Response}
 
 
-def default_value(field: Field, fresh_structs: dict[str, type[MessageStruct]]) -> Any:
+def default_value(field: Field, fresh_structs: dict[str, type[MessageStruct]]) -> object:
     """Return a field's default; lists and structs are new each time."""
     if field.default is Fresh.LIST:
         return []
@@ -141,7 +141,7 @@ def make_message_class(schema: MessageSchema, api_key: ApiKey | None, module: st
 
 def _class_body(
     struct: Struct, structs: dict[str, type[MessageStruct]], owner: str, module: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the attributes of a struct's class; inner structs' go into `structs`."""
     fresh: dict[str, type[MessageStruct]] = {}
     for field in struct.fields:
@@ -194,13 +194,13 @@ def _constructor(struct: Struct, fresh: dict[str, type[MessageStruct]], owner: s
     return made
 
 
-def _show(field: Field, value: Any) -> str:
+def _show(field: Field, value: object) -> str:
     if field.secret and value is not None:
         return "'***'"
     return _show_value(value)
 
 
-def _show_value(value: Any) -> str:
+def _show_value(value: object) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return repr(bytes(value)) if len(value) <= _SHOWN_BYTES else f"<{len(value)} bytes>"
     if isinstance(value, list):

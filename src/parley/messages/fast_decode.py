@@ -13,9 +13,9 @@ lengths and counts, `q` the end of what is being taken; in careful code `m` the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct, unpack_from
-from typing import Any
+from typing import TypeVar
 
 from parley.messages.classes import Message, MessageStruct
 from parley.messages.costs import DICT, LIST, NUMBER, SHARED, SLOT, TAG, WIDE_CHAR, element_cost
@@ -23,6 +23,8 @@ from parley.messages.plan import FIXED_CODES, FIXED_SIZES, Step, StructPlan
 from parley.messages.source import Source
 from parley.schema import Field, Fresh
 from parley.wire import decode_unsigned_varint
+
+M = TypeVar("M", bound=Message)
 
 _EMPTY = {"string": "''", "bytes": "b''"}
 _SMALL_ARRAY = 17
@@ -45,22 +47,24 @@ def read_long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]
     return decode_unsigned_varint(data, position - 1)
 
 
-def read_numbers(data: bytes | memoryview, position: int, count: int, code: str) -> list[Any]:
+def read_numbers(
+    data: bytes | memoryview, position: int, count: int, code: str
+) -> list[int | float | bool]:
     """Return many numbers, in pieces: other threads wait while one piece is unpacked."""
-    found: list[Any] = []
+    found: list[int | float | bool] = []
     for begin in range(0, count, _PIECE):
         piece = min(_PIECE, count - begin)
         found += unpack_from(f">{piece}{code}", data, position + begin * FIXED_SIZES[code])
     return found
 
 
-def _small_unpackers(code: str) -> tuple[Any, ...]:
+def _small_unpackers(code: str) -> tuple[Callable[..., tuple[object, ...]], ...]:
     return tuple(Struct(f">{count}{code}").unpack_from for count in range(_SMALL_ARRAY))
 
 
 def generate_decoder(
-    message: type[Message], version: int, plan: StructPlan, *, careful: bool = False
-) -> Any:
+    message: type[M], version: int, plan: StructPlan, *, careful: bool = False
+) -> Callable[..., tuple[M, int]]:
     """Return a function `(data, position) -> (message, position after it)`.
 
     The careful one takes the memory that it may use as a third argument, and raises TooMuch beyond
@@ -68,7 +72,10 @@ def generate_decoder(
     for bytes that are no such message.
     """
     source = decoder_source(message, plan, careful=careful)
-    return source.function("decode", f"decode {message.__name__} v{version}")
+    made: Callable[..., tuple[M, int]] = source.function(
+        "decode", f"decode {message.__name__} v{version}"
+    )
+    return made
 
 
 def decoder_source(message: type[Message], plan: StructPlan, *, careful: bool = False) -> Source:

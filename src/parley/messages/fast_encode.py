@@ -10,9 +10,9 @@ run then and names the field.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct, pack
-from typing import Any
+from typing import TypeVar
 
 from parley.errors import LocalProtocolError
 from parley.messages.classes import Message, MessageStruct
@@ -21,6 +21,9 @@ from parley.messages.plan import FIXED_CODES, Step, StructPlan
 from parley.messages.source import Source
 from parley.schema import Field, Fresh
 from parley.wire import WriteBuffer, encode_unsigned_varint
+from parley.wire.buffer import RawData
+
+M = TypeVar("M", bound=Message)
 
 _SMALL_ARRAY = 17
 
@@ -29,12 +32,14 @@ class Unfit(Exception):
     """The compiled code met a value the version cannot carry; the reference encoder says which."""
 
 
-def _small_packers(code: str) -> tuple[Any, ...]:
+def _small_packers(code: str) -> tuple[Callable[..., bytes], ...]:
     """Return packers of a count and that many numbers after it."""
     return tuple(Struct(f">{count}{code}").pack for count in range(_SMALL_ARRAY))
 
 
-def _write_records(buffer: WriteBuffer, value: Any, compact: bool) -> bytearray:
+def _write_records(
+    buffer: WriteBuffer, value: RawData | Sequence[RawData], compact: bool
+) -> bytearray:
     """Write a records field by reference and return the block to append to from now on."""
     if compact:
         buffer.write_compact_bytes(value)
@@ -56,13 +61,18 @@ def _is_set(field: Field, owner: MessageStruct) -> bool:
     return not is_default(field, getattr(owner, field.name), owner)
 
 
-def generate_encoder(message: type[Message], version: int, plan: StructPlan) -> Any:
+def generate_encoder(
+    message: type[M], version: int, plan: StructPlan
+) -> Callable[[M, WriteBuffer], None]:
     """Return a function `(message, write buffer) -> None`.
 
     It raises Unfit, LocalProtocolError, struct.error, TypeError, AttributeError or ValueError for a
     message that this version cannot carry; the buffer is then of no more use.
     """
-    return encoder_source(plan).function("encode", f"encode {message.__name__} v{version}")
+    made: Callable[[M, WriteBuffer], None] = encoder_source(plan).function(
+        "encode", f"encode {message.__name__} v{version}"
+    )
+    return made
 
 
 def encoder_source(plan: StructPlan) -> Source:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,12 +10,12 @@ from typing import Any
 class Source:
     """Collects the lines and the global names of one generated function."""
 
-    def __init__(self, signature: str, names: dict[str, Any]) -> None:
+    def __init__(self, signature: str, names: Mapping[str, object]) -> None:
         self._lines = [f"def {signature}:"]
         self._depth = 1
         self._counter = 0
-        self.names = dict(names)
-        self._constants: dict[Any, str] = {}
+        self.names: dict[str, object] = dict(names)
+        self._constants: dict[tuple[str, object], str] = {}
 
     def line(self, text: str) -> None:
         """Append one line at the present depth."""
@@ -34,7 +34,7 @@ class Source:
         self._counter += 1
         return f"{prefix}{self._counter}"
 
-    def constant(self, prefix: str, key: Any, value: Any) -> str:
+    def constant(self, prefix: str, key: object, value: object) -> str:
         """Return the global name of a value; the same `key` gives the same name."""
         name = self._constants.get((prefix, key))
         if name is None:

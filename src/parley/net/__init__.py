@@ -13,7 +13,7 @@ Brokers: `server`, `server_settings`, `idle`. `address`, `options`, `failures`, 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parley.net.address import Address, parse_address, parse_bootstrap
 from parley.net.asyncio_backend import AsyncioBackend
@@ -83,7 +83,7 @@ need them, and each task of Spark pays for what it imports.
 """
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

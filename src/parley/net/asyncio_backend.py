@@ -9,12 +9,12 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import cast
 
 from parley.net.address import Address
 from parley.net.asyncio_listener import AsyncioListener
 from parley.net.failures import CONNECT, LISTEN, NAME_LOOKUP, TLS, network_errors
-from parley.net.stream import Accept, Receiver, Segment
+from parley.net.stream import Accept, Place, Receiver, Segment, SystemPlace
 
 WRITE_PIECE_BYTES = 256 * 1024
 """Handed to the transport at once: it copies what the socket leaves (Python 3.11)."""
@@ -55,8 +55,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
         # Not by isinstance: uvloop's transports do what asyncio's do, and are not derived from
         # them.
         self._transport = transport = cast(asyncio.Transport, transport)
-        # Any unsent bytes stop us: our own queue copies nothing. Not 0, because asyncio's TLS
-        # transport then pauses with nothing unsent and never resumes
+        # Unsent bytes stop us, however few: our own queue copies nothing. Not 0, because
+        # asyncio's TLS transport then pauses with nothing unsent and never resumes
         # (sslproto._control_app_writing, Python 3.11).
         transport.set_write_buffer_limits(high=1)
         if self._accept is not None:
@@ -214,7 +214,7 @@ class AsyncioBackend:
         self._receive_buffer_bytes = receive_buffer_bytes
         self._send_buffer_bytes = send_buffer_bytes
 
-    async def lookup(self, address: Address) -> Sequence[Any]:
+    async def lookup(self, address: Address) -> Sequence[SystemPlace]:
         """Ask the system's resolver, in a thread; an address in numbers needs neither."""
         with suppress(OSError, UnicodeError):
             return socket.getaddrinfo(
@@ -230,12 +230,13 @@ class AsyncioBackend:
     async def connect(
         self,
         address: Address,
-        place: Any,
+        place: Place,
         receiver: Receiver,
         tls: ssl.SSLContext | None,
         entered: Callable[[str], None],
     ) -> AsyncioStream:
         """Connect a socket, then let asyncio shake hands."""
+        assert not isinstance(place, Address)  # it comes from `lookup`
         entered(CONNECT)
         sock = await self._connected_socket(address, place)
         entered(CONNECT if tls is None else TLS)
@@ -249,7 +250,7 @@ class AsyncioBackend:
             )
         return stream
 
-    async def _connected_socket(self, address: Address, place: Any) -> socket.socket:
+    async def _connected_socket(self, address: Address, place: SystemPlace) -> socket.socket:
         family, kind, protocol, _, target = place
         with network_errors(address, CONNECT):
             sock = socket.socket(family, kind, protocol)

@@ -13,9 +13,9 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any
 
 from parley.net.address import Address
+from parley.net.stream import SystemPlace
 
 BACKLOG = 1024
 """How many connections the system completes before they are accepted."""
@@ -38,7 +38,7 @@ class AsyncioListener:
         self._again: asyncio.TimerHandle | None = None
         self._opening: set[asyncio.Task[None]] = set()  # accepted, and not yet streams
 
-    def listen(self, place: Any) -> None:
+    def listen(self, place: SystemPlace) -> None:
         """Bind to one of the places of getaddrinfo, and accept. Raises OSError."""
         family, kind, protocol, _, target = place
         self._socket = socket.socket(family, kind, protocol)

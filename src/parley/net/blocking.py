@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
-Work: TypeAlias = Coroutine[Any, Any, T]
+Work: TypeAlias = Coroutine[object, None, T]
 """What a call of a coroutine function gives."""
 P = ParamSpec("P")
 Inner = TypeVar("Inner")

@@ -55,6 +55,7 @@ from parley.protocol.sasl import ClientMechanism
 from parley.versions import BrokerVersions, VersionRange
 
 R = TypeVar("R", bound=Message)
+T = TypeVar("T")
 
 _log = logging.getLogger("parley.net")
 
@@ -288,16 +289,10 @@ class BrokerConnection:
         for timer in (self._timer, self._login_timer, self._login_task):
             if timer is not None:
                 timer.cancel()
-        failures: dict[asyncio.Future[Any], KafkaError] = {
-            self._negotiated: self._failed_opening(event.error)
-        }
+        _fail(self._negotiated, self._failed_opening(event.error))
         for correlation_id, (waiting, api_key) in self._waiting.items():
-            failures[waiting] = self._failed_request(event.error, correlation_id, api_key)
+            _fail(waiting, self._failed_request(event.error, correlation_id, api_key))
         self._waiting.clear()
-        for future, error in failures.items():
-            if not future.done():
-                future.set_exception(error)
-                future.exception()  # marked as seen: nobody may be waiting for it
         if self._stream is None:
             return
         if event.error is None:
@@ -428,3 +423,9 @@ class BrokerConnection:
 def _caused(error: KafkaError, cause: BaseException | None) -> KafkaError:
     error.__cause__ = cause
     return error
+
+
+def _fail(future: asyncio.Future[T], error: KafkaError) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # marked as seen: nobody may be waiting for it

@@ -11,13 +11,12 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from parley.errors import ConfigError, NetworkError
 from parley.net.address import Address
 from parley.net.clock import Clock, LoopClock
 from parley.net.failures import CONNECT, LISTEN, NAME_LOOKUP, network_error
-from parley.net.stream import Accept, Receiver, Segment
+from parley.net.stream import Accept, Place, Receiver, Segment
 
 _HIGH_BYTES = 1024 * 1024
 
@@ -279,7 +278,7 @@ class MemoryBackend:
         self.streams: list[MemoryStream] = []
         self._next_port = 20_000
 
-    async def lookup(self, address: Address) -> Sequence[Any]:
+    async def lookup(self, address: Address) -> Sequence[Place]:
         """Return the address itself."""
         await asyncio.sleep(0)
         if self._faults(address).unknown_name:
@@ -293,7 +292,7 @@ class MemoryBackend:
     async def connect(
         self,
         address: Address,
-        place: Any,
+        place: Place,
         receiver: Receiver,
         tls: ssl.SSLContext | None,
         entered: Callable[[str], None],

@@ -20,11 +20,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote_plus, urlsplit
 
 from parley.errors import AuthenticationError, ConfigError, NetworkError
-from parley.types import Secret
+from parley.types import Json, Secret
 
 TOKEN_ENDPOINT = "token endpoint"
 """The stage of a NetworkError."""
@@ -139,7 +138,7 @@ class EndpointTokens:
             self._token, self._fresh_until_s, self._pending = token, fresh_until_s, None
         pending.set_result(token)
 
-    def _asked(self) -> dict[str, Any]:
+    def _asked(self) -> dict[str, Json]:
         """Ask again, with growing pauses, until an answer or the end of the time for it."""
         endpoint, began = self.endpoint, time.monotonic()
         backoff_ms = float(endpoint.retry_backoff_ms)
@@ -181,7 +180,7 @@ class FileToken:
         return Secret(token.decode("ascii"))
 
 
-def _ask(endpoint: TokenEndpoint) -> dict[str, Any]:
+def _ask(endpoint: TokenEndpoint) -> dict[str, Json]:
     """Send one request and return the JSON object of the answer."""
     parts = urlsplit(endpoint.url)
     connection: http.client.HTTPConnection
@@ -242,8 +241,8 @@ def _headers(endpoint: TokenEndpoint) -> dict[str, str]:
     }
 
 
-def _answer(endpoint: TokenEndpoint, status: int, body: bytes) -> dict[str, Any]:
-    found: Any = None
+def _answer(endpoint: TokenEndpoint, status: int, body: bytes) -> dict[str, Json]:
+    found: Json = None
     with suppress(ValueError, RecursionError):
         found = json.loads(body)
     if status in (200, 201) and isinstance(found, dict):
@@ -263,7 +262,7 @@ def _answer(endpoint: TokenEndpoint, status: int, body: bytes) -> dict[str, Any]
     raise NetworkError(text, address=urlsplit(endpoint.url).netloc, stage=TOKEN_ENDPOINT)
 
 
-def _token_in(answer: dict[str, Any], endpoint: TokenEndpoint) -> Secret:
+def _token_in(answer: dict[str, Json], endpoint: TokenEndpoint) -> Secret:
     for name in ("access_token", "id_token"):
         token = answer.get(name)
         if isinstance(token, str) and token:
@@ -273,7 +272,7 @@ def _token_in(answer: dict[str, Any], endpoint: TokenEndpoint) -> Secret:
     )
 
 
-def _lifetime_s(token: Secret, answer: dict[str, Any], now_s: float) -> float:
+def _lifetime_s(token: Secret, answer: dict[str, Json], now_s: float) -> float:
     """Return how long a token is good for: by its own claim `exp`, else as the answer
     says; 0 where neither says.
     """

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
-from typing import Any
 
 from parley.errors import NetworkError, RequestTimedOut
 from parley.net.address import Address, parse_address
@@ -26,7 +25,7 @@ from parley.net.failures import CONNECT, NAME_LOOKUP, SILENCE_HINT, VERSIONS
 from parley.net.login import make_mechanism
 from parley.net.options import ConnectOptions
 from parley.net.probe_outcomes import ProbeOutcome, ProbeOutcomes
-from parley.net.stream import Backend
+from parley.net.stream import Backend, Place
 from parley.net.tls import client_tls
 from parley.protocol import ClientSettings
 from parley.schema import ApiKey
@@ -166,7 +165,7 @@ class Opening:
         return await self._open_one_of(places, _asking_v0_only(settings))
 
     async def _open_one_of(
-        self, places: Sequence[Any], settings: ClientSettings
+        self, places: Sequence[Place], settings: ClientSettings
     ) -> BrokerConnection:
         for index, place in enumerate(places[:-1]):
             left_ms = self._deadline_ms - self._clock.now_ms()
@@ -182,7 +181,7 @@ class Opening:
                 )
         return await self._open_at(places[-1], settings)
 
-    async def _open_at(self, place: Any, settings: ClientSettings) -> BrokerConnection:
+    async def _open_at(self, place: Place, settings: ClientSettings) -> BrokerConnection:
         mechanism = await make_mechanism(self._options)
         connection = BrokerConnection(
             self._address, self._options, settings, self._clock, mechanism

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from parley.errors import AuthenticationError, KafkaError
+from parley.messages import Message
 from parley.net.address import Address
 from parley.net.asyncio_backend import AsyncioBackend
 from parley.net.failures import REQUEST, explain
@@ -126,7 +126,7 @@ class ServerConnection:
     async def respond(
         self,
         request: RequestReceived,
-        message: Any,
+        message: Message,
         *,
         version: int | None = None,
         change: Callable[[bytes], bytes] | None = None,

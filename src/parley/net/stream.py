@@ -11,11 +11,16 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 from parley.net.address import Address
 
 Segment = bytes | memoryview
+_SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+SystemPlace: TypeAlias = tuple[int, int, int, str, _SocketAddress]
+"""What getaddrinfo says of one address: family, kind, protocol, canonical name, the address."""
+Place: TypeAlias = SystemPlace | Address
+"""What a backend's `lookup` returns and its `connect` takes. A network in memory has only names."""
 
 
 class Receiver(Protocol):
@@ -114,14 +119,14 @@ Accept = Callable[[Stream], Receiver]
 class Backend(Protocol):
     """Makes streams. Errors are NetworkErrors with the stage; cancelled, nothing is left."""
 
-    async def lookup(self, address: Address) -> Sequence[Any]:
+    async def lookup(self, address: Address) -> Sequence[Place]:
         """Return the places that a name stands for, best first ("name lookup")."""
         ...
 
     async def connect(
         self,
         address: Address,
-        place: Any,
+        place: Place,
         receiver: Receiver,
         tls: ssl.SSLContext | None,
         entered: Callable[[str], None],

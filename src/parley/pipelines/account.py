@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 
 class TableCount(NamedTuple):
@@ -140,7 +140,7 @@ class Account:
         """Whether what came out is what went in."""
         return not self.problems
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the account as JSON has it."""
         return {
             **asdict(self),

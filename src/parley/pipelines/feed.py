@@ -10,11 +10,14 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from parley.pipelines.inputs import Dataset, Row
+
+if TYPE_CHECKING:
+    from parley.client import ProduceResult
 
 ROWS_PER_CHUNK = 2_000
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -113,7 +116,7 @@ class Feeder(threading.Thread):
     def __init__(
         self,
         dataset: Dataset,
-        send: Callable[[pa.RecordBatch], Any],
+        send: Callable[[pa.RecordBatch], ProduceResult],
         *,
         pace: Pace,
         headers: bool = True,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parley.errors import KafkaError
 from parley.host import spark_environment
@@ -23,6 +23,8 @@ from parley.pipelines.inputs import ColumnType, Dataset
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.types import StructType
 
 _TRIGGER = "1 second"
 _BATCHES, _BATCH_ROWS = 10, 5_000
@@ -192,7 +194,7 @@ def _aggregates(rows: DataFrame, plan: JobPlan) -> DataFrame:
     )
 
 
-def _schema(dataset: Dataset) -> Any:
+def _schema(dataset: Dataset) -> StructType:
     from pyspark.sql import types as t
 
     spark_types = {
@@ -229,7 +231,7 @@ class RowsDone:
                     self._enter(progress)
         return sum(self._by_batch.values())
 
-    def _enter(self, progress: Any) -> None:
+    def _enter(self, progress: StreamingQueryProgress) -> None:
         # An idle query repeats its last batch id with no rows in it.
         batch, rows = int(progress["batchId"]), int(progress["numInputRows"])
         self._by_batch[batch] = max(rows, self._by_batch.get(batch, 0))

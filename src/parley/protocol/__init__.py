@@ -10,7 +10,7 @@ Map: `connection` is what both ends share, over `events`, `inflight` and `work`.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parley.protocol.client import ClientProtocol, ClientSettings
 from parley.protocol.connection import Connection, State
@@ -99,7 +99,7 @@ Spark pays for what it imports.
 """
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)

@@ -4,11 +4,10 @@ loop, and how all of them are.
 
 from __future__ import annotations
 
-from typing import Any
-
 from parley.errors import RemoteProtocolError
 from parley.messages import (
     QUICK_BYTES,
+    Message,
     decode_at,
     decode_quickly,
     decode_response,
@@ -19,7 +18,7 @@ from parley.protocol.inflight import Pending
 from parley.schema import ApiKey
 
 
-def message_of(pending: Pending, data: memoryview) -> Any:
+def message_of(pending: Pending, data: memoryview) -> Message:
     """Return the message of an answer's frame. Raises RemoteProtocolError for other bytes."""
     api_key, version = pending.api_key, pending.version
     if api_key == ApiKey.API_VERSIONS:
@@ -29,7 +28,7 @@ def message_of(pending: Pending, data: memoryview) -> Any:
     return decode_at(response_class(api_key), version, data, start)[0]
 
 
-def decoded(pending: Pending, data: memoryview) -> Any:
+def decoded(pending: Pending, data: memoryview) -> Message | RemoteProtocolError:
     """Return the message, or the error of bytes that are none."""
     try:
         return message_of(pending, data)
@@ -37,7 +36,7 @@ def decoded(pending: Pending, data: memoryview) -> Any:
         return error
 
 
-def decoded_quickly(pending: Pending, data: memoryview) -> Any:
+def decoded_quickly(pending: Pending, data: memoryview) -> Message | RemoteProtocolError | None:
     """Return the message, or the error of bytes that are none; None where decoding takes long."""
     if len(data) <= QUICK_BYTES:
         return decoded(pending, data)

@@ -13,7 +13,6 @@ Rules:
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.frames import (
@@ -24,7 +23,10 @@ from parley.frames import (
     Framer,
 )
 from parley.messages import (
+    Message,
     RequestHeader,
+    SaslAuthenticateRequest,
+    SaslHandshakeRequest,
     decode_request,
     decode_request_header,
     decode_request_quickly,
@@ -45,9 +47,9 @@ from parley.protocol.policy import (
     Translate,
     Translator,
 )
-from parley.schema import ApiKey
 
-_Decoded = tuple[RequestHeader, Any] | RemoteProtocolError
+_SaslRequest = SaslHandshakeRequest | SaslAuthenticateRequest
+_Decoded = tuple[RequestHeader, Message] | RemoteProtocolError
 
 
 class BrokerProtocol(Connection):
@@ -85,7 +87,7 @@ class BrokerProtocol(Connection):
         return None if self._login is None else self._login.principal
 
     def send_response(
-        self, request: RequestReceived, message: Any, *, version: int | None = None
+        self, request: RequestReceived, message: Message, *, version: int | None = None
     ) -> None:
         """Answer the current request, in its own version unless another one is given.
 
@@ -181,7 +183,7 @@ class BrokerProtocol(Connection):
             self._refuse(self._policy.malformed(api_key, api_version), found)
             return
         header, message = found
-        if self._login is not None and api_key in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
+        if self._login is not None and isinstance(message, _SaslRequest):
             self._log_in(self._login, message, version, header.correlation_id)
             return
         self._current = RequestReceived(
@@ -197,14 +199,17 @@ class BrokerProtocol(Connection):
 
     # -- login
 
-    def _log_in(self, login: BrokerLogin, message: Any, version: int, correlation_id: int) -> None:
+    def _log_in(
+        self, login: BrokerLogin, message: _SaslRequest, version: int, correlation_id: int
+    ) -> None:
         try:
-            is_handshake = message.API_KEY == ApiKey.SASL_HANDSHAKE
-            answer = (
-                login.handshake(message, version) if is_handshake else login.authenticate(message)
-            )
+            if isinstance(message, SaslHandshakeRequest):
+                answer: Message = login.handshake(message, version)
+            else:
+                answer = login.authenticate(message)
         except Refusal as refusal:
-            self._queue(encode_response(refusal.answer, version, correlation_id))
+            if refusal.answer is not None:
+                self._queue(encode_response(refusal.answer, version, correlation_id))
             self._end(refusal)
             return
         self._queue(encode_response(answer, version, correlation_id))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parley.errors import AuthenticationError
 from parley.errors.codes import (
@@ -23,10 +23,13 @@ from parley.errors.codes import (
     SASL_AUTHENTICATION_FAILED,
     UNSUPPORTED_SASL_MECHANISM,
 )
-from parley.messages import SaslAuthenticateResponse, SaslHandshakeResponse
+from parley.messages import Message, SaslAuthenticateResponse, SaslHandshakeResponse
 from parley.protocol.sasl import ServerMechanism
 from parley.protocol.sasl.base import REFUSED
 from parley.schema import ApiKey
+
+if TYPE_CHECKING:
+    from parley.messages import SaslAuthenticateRequest, SaslHandshakeRequest
 
 FIRST_AUTHENTICATE_VERSION = 1
 """First SaslHandshake version that SaslAuthenticate follows (KIP-152)."""
@@ -70,7 +73,7 @@ class BrokerLogin:
             return api_key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
         return api_key == ApiKey.SASL_AUTHENTICATE
 
-    def handshake(self, request: Any, version: int) -> Any:
+    def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
         """Return the answer to a SaslHandshake. Raises Refusal for a mechanism not offered."""
         if self.phase is Phase.DONE and self._sasl.session_lifetime_ms == 0:
             return SaslHandshakeResponse(error_code=ILLEGAL_SASL_STATE)
@@ -87,7 +90,7 @@ class BrokerLogin:
         self.phase = Phase.AUTHENTICATE if version >= FIRST_AUTHENTICATE_VERSION else Phase.TOKENS
         return SaslHandshakeResponse(mechanisms=offered)
 
-    def authenticate(self, request: Any) -> Any:
+    def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
         """Return the answer to a SaslAuthenticate. Raises Refusal for bad credentials."""
         if self.phase is Phase.DONE:
             return SaslAuthenticateResponse(
@@ -127,6 +130,6 @@ class BrokerLogin:
 class Refusal(AuthenticationError):
     """A refused login. `answer` is to be sent before the connection is closed, if any."""
 
-    def __init__(self, reason: str, answer: Any = None) -> None:
+    def __init__(self, reason: str, answer: Message | None = None) -> None:
         super().__init__(reason)
         self.answer = answer

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from parley.errors import AuthenticationError, KafkaError, LocalProtocolError, RemoteProtocolError
 from parley.frames import (
@@ -27,7 +26,13 @@ from parley.frames import (
     Frame,
     Framer,
 )
-from parley.messages import encode_request
+from parley.messages import (
+    Message,
+    Request,
+    SaslAuthenticateResponse,
+    SaslHandshakeResponse,
+    encode_request,
+)
 from parley.protocol.answers import decoded, decoded_quickly, message_of
 from parley.protocol.connection import Connection, Segment, State
 from parley.protocol.events import Authenticated, Negotiated, ResponseReceived
@@ -128,7 +133,7 @@ class ClientProtocol(Connection):
 
     def send_request(
         self,
-        message: Any,
+        message: Request[Message],
         *,
         now_ms: int,
         timeout_ms: int,
@@ -152,7 +157,7 @@ class ClientProtocol(Connection):
         correlation_id = self._in_flight.next_id()
         segments = encode_request(message, version, correlation_id, self._settings.client_id)
         pending = None
-        if api_key != ApiKey.PRODUCE or message.acks != 0:
+        if api_key != ApiKey.PRODUCE or getattr(message, "acks", None) != 0:
             pending = Pending(correlation_id, api_key, version, now_ms + timeout_ms)
         if self._state is State.AUTHENTICATING:
             self._held.append((pending, segments))
@@ -244,7 +249,7 @@ class ClientProtocol(Connection):
         else:  # the work needs a view of its own: that of the frame ends with this call
             self._do(partial(decoded, pending, data[:]), partial(self._answered, pending))
 
-    def _answered(self, pending: Pending, message: Any) -> None:
+    def _answered(self, pending: Pending, message: Message | RemoteProtocolError) -> None:
         if isinstance(message, RemoteProtocolError):
             self._in_flight.put_back(pending)  # what makes no sense is no answer
             raise message
@@ -323,10 +328,12 @@ class ClientProtocol(Connection):
             _check_short(data)
             if pending.purpose is Purpose.TOKEN:
                 self._take_step(login, bytes(data))
-            elif pending.api_key == ApiKey.SASL_HANDSHAKE:
-                self._perform(login.handshake_answered(message_of(pending, data)))
-            else:
-                self._take_step(login, login.authenticate_answered(message_of(pending, data)))
+                return
+            message = message_of(pending, data)
+            if isinstance(message, SaslHandshakeResponse):
+                self._perform(login.handshake_answered(message))
+            elif isinstance(message, SaslAuthenticateResponse):
+                self._take_step(login, login.authenticate_answered(message))
         except KafkaError as error:
             self._end(error)
 
@@ -365,7 +372,7 @@ class ClientProtocol(Connection):
 
     # -- sending
 
-    def _ask(self, message: Any, version: int, purpose: Purpose) -> None:
+    def _ask(self, message: Request[Message], version: int, purpose: Purpose) -> None:
         correlation_id = self._in_flight.next_id()
         segments = encode_request(message, version, correlation_id, self._settings.client_id)
         self._send(

@@ -15,13 +15,14 @@ import enum
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from parley.errors import KafkaError, LocalProtocolError, NetworkError, RemoteProtocolError
 from parley.frames import Frame, Framer, encode_frame
 from parley.protocol.events import NEED_DATA, PAUSED, Closed, Event, NoEvent
 from parley.protocol.work import Work
 
+T = TypeVar("T")
 Segment = bytes | memoryview
 
 
@@ -119,7 +120,8 @@ class Connection(ABC):
         try:
             if work.error is not None:
                 raise work.error
-            work.then(work.result)
+            if work.then is not None:
+                work.then()
         except KafkaError as error:
             self._end(error)
         if self._eof is not None:
@@ -148,7 +150,7 @@ class Connection(ABC):
     def stage(self) -> str:
         """Return the stage that a NetworkError of this moment names."""
 
-    def _do(self, function: Callable[[], Any], then: Callable[[Any], None]) -> None:
+    def _do(self, function: Callable[[], T], then: Callable[[T], None]) -> None:
         """Call `then` with a long result; `function` may use nothing that changes meanwhile."""
         work = self._work = Work(function, then)
         if self.gives_work:

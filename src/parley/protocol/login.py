@@ -16,7 +16,7 @@ This file decides what comes next; `client.py` sends it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parley.errors import AuthenticationError, RemoteProtocolError, broker_error, printable
 from parley.errors.codes import (
@@ -24,17 +24,20 @@ from parley.errors.codes import (
     SASL_AUTHENTICATION_FAILED,
     UNSUPPORTED_SASL_MECHANISM,
 )
-from parley.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+from parley.messages import Message, Request, SaslAuthenticateRequest, SaslHandshakeRequest
 from parley.protocol.sasl import ClientMechanism
 from parley.schema import ApiKey
 from parley.versions import BrokerVersions
+
+if TYPE_CHECKING:
+    from parley.messages import SaslAuthenticateResponse, SaslHandshakeResponse
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Send this message in this version."""
 
-    message: Any
+    message: Request[Message]
     version: int
 
 
@@ -67,7 +70,7 @@ class Login:
             self._authenticate_version = versions.choose(ApiKey.SASL_AUTHENTICATE)
         return Ask(SaslHandshakeRequest(mechanism=self._mechanism.name), handshake)
 
-    def handshake_answered(self, message: Any) -> Ask | Token:
+    def handshake_answered(self, message: SaslHandshakeResponse) -> Ask | Token:
         """Take the SaslHandshake answer. Raises AuthenticationError if it lacks the mechanism."""
         name = self._mechanism.name
         if message.error_code == UNSUPPORTED_SASL_MECHANISM:
@@ -83,7 +86,7 @@ class Login:
             raise broker_error(message.error_code, api="SaslHandshake")
         return self._send(self._mechanism.first())
 
-    def authenticate_answered(self, message: Any) -> bytes:
+    def authenticate_answered(self, message: SaslAuthenticateResponse) -> bytes:
         """Return the mechanism's message in a SaslAuthenticate answer, for `token_answered`.
 
         Raises AuthenticationError when the credentials were refused.
@@ -109,7 +112,7 @@ class Login:
             return Token(data)
         return Ask(SaslAuthenticateRequest(auth_bytes=data), self._authenticate_version)
 
-    def _refused(self, message: Any) -> Exception:
+    def _refused(self, message: SaslAuthenticateResponse) -> Exception:
         name = self._mechanism.name
         if message.error_code != SASL_AUTHENTICATION_FAILED:
             return broker_error(message.error_code, message.error_message, api="SaslAuthenticate")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any
 
 from parley.errors import RemoteProtocolError, UnsupportedVersionError, broker_error
 from parley.errors.codes import UNSUPPORTED_VERSION
@@ -55,7 +54,7 @@ class Negotiation:
         self._name = clean_software_name(software_name)
         self._software_version = clean_software_name(software_version)
 
-    def request(self) -> Any:
+    def request(self) -> ApiVersionsRequest:
         """Return the message of the current attempt."""
         if self.version < SOFTWARE_NAME_VERSION:
             return ApiVersionsRequest()

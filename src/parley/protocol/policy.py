@@ -9,9 +9,10 @@ through `BrokerPolicy`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from parley.frames import EmptyFrames
+from parley.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Respond:
     is needed for the answer.
     """
 
-    message: Any
+    message: Message
     version: int
     header_version: int = 0
 
@@ -68,11 +69,11 @@ class Translator(Protocol):
 
     as_version: int
 
-    def request(self, frame: memoryview) -> Any:
+    def request(self, frame: memoryview) -> Message:
         """Return the real request's message. Raises RemoteProtocolError for a malformed frame."""
         ...
 
-    def response(self, message: Any, correlation_id: int) -> list[bytes | memoryview]:
+    def response(self, message: Message, correlation_id: int) -> list[bytes | memoryview]:
         """Return the whole answer, header included, to the real response `message`."""
         ...
 

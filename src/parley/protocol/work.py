@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 from parley.errors import KafkaError, LocalProtocolError
+
+T = TypeVar("T")
 
 
 class Work:
@@ -14,19 +17,18 @@ class Work:
     The connection makes no other event until then. `run` does not raise what peers can cause.
     """
 
-    __slots__ = ("_function", "error", "result", "then")
+    __slots__ = ("_function", "error", "then")
 
-    def __init__(self, function: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        self._function = function
-        self.then = then
-        """What the connection does with the result, in the thread of the connection."""
-        self.result: Any = None
+    def __init__(self, function: Callable[[], T], then: Callable[[T], None]) -> None:
+        self._function: Callable[[], Callable[[], None]] = lambda: partial(then, function())
+        self.then: Callable[[], None] | None = None
+        """What the connection does with the result, in its own thread; None before `run`."""
         self.error: KafkaError | None = None
 
     def run(self) -> None:
-        """Do it. Mutates: the outcome is in `result` or `error`."""
+        """Do it. Mutates: the outcome is in `then` or `error`."""
         try:
-            self.result = self._function()
+            self.then = self._function()
         except KafkaError as error:
             self.error = error
         # the connection must end all the same, not wait for this forever

@@ -14,7 +14,7 @@ about Spark's workers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ def _is_known(spark: SparkSession, name: str) -> bool:
         return False
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "ParleySource":
         from parley.spark.source import ParleySource
 

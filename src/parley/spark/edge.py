@@ -11,29 +11,30 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
-Call = TypeVar("Call", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
 log = logging.getLogger("parley.spark")
 
 
-def edge(method: Call) -> Call:
+def edge(method: Callable[P, T]) -> Callable[P, T]:
     """Return a method for Spark with short errors, also those of an iterator it returns."""
 
     @functools.wraps(method)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             found = method(*args, **kwargs)
         except Exception as error:
             problem = error
         else:
-            return _rows(found) if isinstance(found, Iterator) else found
+            return cast("T", _rows(found)) if isinstance(found, Iterator) else found
         raise _short(problem) from None
 
-    return cast(Call, called)
+    return called
 
 
-def _rows(rows: Iterator[Any]) -> Iterator[Any]:
+def _rows(rows: Iterator[T]) -> Iterator[T]:
     try:
         yield from rows
         return

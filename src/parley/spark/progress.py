@@ -14,14 +14,23 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming import StreamingQueryListener
 
 from parley.client import TopicPartition
 from parley.spark.values.offsets import FORMAT_KEY, Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryProgress,
+    )
 
 log = logging.getLogger("parley.spark")
 
@@ -60,22 +69,25 @@ class SourceLag:
         return self.records / len(self.partitions) if self.partitions else 0.0
 
 
-def lag(progress: Any) -> list[SourceLag]:
+def lag(progress: StreamingQueryProgress | Mapping[str, object] | None) -> list[SourceLag]:
     """Return the lag of each parley source in a query's progress, in the order of the sources.
 
     Takes what `query.lastProgress`, `query.recentProgress` and listeners give; None gives an empty
     list.
     """
     found = []
-    for source in _get(progress, "sources") or []:
+    sources = _get(progress, "sources")
+    for source in sources if isinstance(sources, Iterable) else ():
         latest = _offsets(_get(source, "latestOffset"))
         done = _offsets(_get(source, "endOffset"))
         if latest is None or done is None or FORMAT_KEY not in latest:
             continue
         ends, read = Offsets.from_json(latest).positions, Offsets.from_json(done).positions
         behind = {tp: max(0, end - read[tp]) for tp, end in ends.items() if tp in read}
-        said = latest.get("@lag", {})
-        found.append(SourceLag(sum(behind.values()), behind, said.get("bytes"), said.get("ms")))
+        said = latest.get("@lag")
+        found.append(
+            SourceLag(sum(behind.values()), behind, _number(said, "bytes"), _number(said, "ms"))
+        )
     return found
 
 
@@ -88,10 +100,10 @@ class LagListener(StreamingQueryListener):  # type: ignore[misc]  # pyspark come
     def __init__(self, report: Callable[[str, list[SourceLag]], None]) -> None:
         self._report = report
 
-    def onQueryStarted(self, event: Any) -> None:
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Do nothing."""
 
-    def onQueryProgress(self, event: Any) -> None:
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Report the lag of the query that made progress."""
         progress = event.progress
         try:
@@ -101,20 +113,25 @@ class LagListener(StreamingQueryListener):  # type: ignore[misc]  # pyspark come
         except Exception:
             log.exception("a LagListener failed")
 
-    def onQueryIdle(self, event: Any) -> None:
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Do nothing."""
 
-    def onQueryTerminated(self, event: Any) -> None:
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Do nothing."""
 
 
-def _get(thing: Any, name: str) -> Any:
+def _get(thing: object, name: str) -> object:
     if thing is None:
         return None
     return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
-def _offsets(text: Any) -> dict[str, Any] | None:
+def _number(said: object, name: str) -> int | None:
+    number = said.get(name) if isinstance(said, Mapping) else None
+    return number if isinstance(number, int) else None
+
+
+def _offsets(text: object) -> dict[str, object] | None:
     if isinstance(text, str):
         try:
             text = json.loads(text)

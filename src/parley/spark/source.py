@@ -7,7 +7,7 @@ pyspark.sql.datasource only (and what is as light), the rest is imported where i
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -36,7 +36,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         super().__init__(options)
         _settle_memory()
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         _settle_memory()
 

@@ -12,9 +12,12 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parley.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 NEEDED = ("parley", "pyarrow")
 _PROBE = f"""
@@ -25,7 +28,7 @@ print(json.dumps([list(sys.version_info[:2]), lacking]))
 _TIMEOUT_S = 60
 
 
-def settle_interpreter(context: Any) -> bool:
+def settle_interpreter(context: SparkContext) -> bool:
     """See that a SparkContext's workers have parley; return whether their Python changed.
 
     A local session without PYSPARK_PYTHON gets the interpreter that runs. Raises ConfigError, in

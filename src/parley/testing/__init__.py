@@ -8,7 +8,7 @@ Map: `pytest_plugin`, `delivery`, `realbroker`.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from parley.testing.realbroker import RealCluster as RealCluster
@@ -21,7 +21,7 @@ if find_spec("parley.testing.pytest_plugin") is None:
 __all__ = ["RealCluster"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "RealCluster":  # lazily: the pytest plugin imports this package in every test run
         from parley.testing.realbroker import RealCluster
 

@@ -12,11 +12,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
-from parley.client import Client, ProduceOptions, TopicPartition
+from parley.client import Client, ClientOptions, ClientOptionValues, ProduceOptions, TopicPartition
 
 END = -1
 """The value that marks a partition as complete."""
@@ -83,7 +82,7 @@ class Load:
     topic: str
     partitions: int
     options: ProduceOptions = field(default_factory=lambda: ProduceOptions(batch_size=1_000))
-    client_options: dict[str, Any] = field(default_factory=dict)
+    client_options: ClientOptionValues = field(default_factory=ClientOptionValues)
     records_per_call: int = 200
     sent: int = 0
     seen: list[list[int]] = field(default_factory=list)
@@ -136,9 +135,8 @@ class Load:
                 self._progress.notify_all()
 
     def _client(self, name: str) -> Client:
-        return Client(
-            bootstrap_servers=self.bootstrap_servers, client_id=name, **self.client_options
-        )
+        options = ClientOptions.of(self.client_options)
+        return Client(options.replace(bootstrap_servers=self.bootstrap_servers, client_id=name))
 
     def _write(self, stop: threading.Event) -> None:
         with self._client("writer") as client:

@@ -15,7 +15,7 @@ imported before a fixture is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -64,14 +64,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
 
 
-def marker_options(marker: pytest.Mark | None) -> dict[str, Any]:
+def marker_options(marker: pytest.Mark | None) -> dict[str, object]:
     """Return the keywords of a marker. Raises UsageError for arguments without a name."""
     if marker is not None and marker.args:
         raise pytest.UsageError(f"@pytest.mark.kafka takes keywords only, got {marker.args}")
     return {} if marker is None else dict(marker.kwargs)
 
 
-def merged(options: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merged(options: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
     """Return the options with others laid over them; how many brokers there are and what
     each speaks is one choice.
     """
@@ -79,14 +79,14 @@ def merged(options: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
     return {**{name: value for name, value in options.items() if name not in hidden}, **over}
 
 
-def cluster_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
+def cluster_arguments(options: Mapping[str, object]) -> dict[str, Any]:
     """Return LocalCluster's arguments for options. Raises UsageError for what it does not know."""
     unknown = options.keys() - set(OPTIONS)
     if unknown:
         raise pytest.UsageError(
             f"parley's fixtures do not know {', '.join(sorted(unknown))}; the marker is {MARKER}"
         )
-    given = {
+    given: dict[str, Any] = {
         name: value for name, value in options.items() if value is not None and name != "topics"
     }
     versions = given.pop("versions", None)
@@ -110,13 +110,15 @@ def cluster_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def topic_arguments(topics: Any) -> dict[str, dict[str, Any]]:
+def topic_arguments(topics: object) -> dict[str, dict[str, Any]]:
     """Return create_topic's arguments by topic. Raises UsageError for other shapes."""
     if topics is None:
         return {}
     if isinstance(topics, str):
         raise pytest.UsageError(f"topics is a list of names or a table, not one text: [{topics!r}]")
     if not isinstance(topics, Mapping):
+        if not isinstance(topics, Iterable):
+            raise pytest.UsageError(f"topics is a list of names or a table, not {topics!r}")
         return {name: {} for name in topics}
     return {
         name: dict(how) if isinstance(how, Mapping) else {"partitions": how}
@@ -125,7 +127,7 @@ def topic_arguments(topics: Any) -> dict[str, dict[str, Any]]:
 
 
 def _start(
-    options: Mapping[str, Any], paths: pytest.TempPathFactory, open_clusters: ExitStack
+    options: Mapping[str, object], paths: pytest.TempPathFactory, open_clusters: ExitStack
 ) -> LocalCluster:
     """Start a cluster with its topics; it is closed with the stack."""
     from parley.devcluster import LocalCluster
@@ -144,7 +146,7 @@ def _start(
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster_options() -> dict[str, Any]:
+def kafka_cluster_options() -> Mapping[str, object]:
     """Return the options of all the clusters here. Override it in a conftest.py, with
     the scope of the session.
     """
@@ -154,7 +156,7 @@ def kafka_cluster_options() -> dict[str, Any]:
 @pytest.fixture
 def kafka_cluster(
     request: pytest.FixtureRequest,
-    kafka_cluster_options: Mapping[str, Any],
+    kafka_cluster_options: Mapping[str, object],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[LocalCluster]:
     """Return a running embedded Kafka cluster for this test; `@pytest.mark.kafka` says which."""
@@ -167,7 +169,7 @@ def kafka_cluster(
 
 @pytest.fixture(scope="session")
 def kafka_cluster_session(
-    kafka_cluster_options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
+    kafka_cluster_options: Mapping[str, object], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalCluster]:
     """Return an embedded Kafka cluster that runs for the whole session. Use topics of your own."""
     with ExitStack() as open_clusters:
@@ -176,12 +178,12 @@ def kafka_cluster_session(
 
 @pytest.fixture
 def kafka_cluster_factory(
-    kafka_cluster_options: Mapping[str, Any], tmp_path_factory: pytest.TempPathFactory
+    kafka_cluster_options: Mapping[str, object], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., LocalCluster]]:
     """Return a function that starts clusters by options; all are closed after the test."""
     with ExitStack() as open_clusters:
 
-        def start(**options: Any) -> LocalCluster:
+        def start(**options: object) -> LocalCluster:
             return _start(merged(kafka_cluster_options, options), tmp_path_factory, open_clusters)
 
         yield start

@@ -6,6 +6,7 @@ Map: `values`, and `several` for names.
 from parley.types.several import Many, Names, Several, several, shown, text, texts
 from parley.types.values import (
     ZERO_UUID,
+    Json,
     Node,
     OffsetAndMetadata,
     Secret,
@@ -16,6 +17,7 @@ from parley.types.values import (
 
 __all__ = [
     "ZERO_UUID",
+    "Json",
     "Many",
     "Names",
     "Node",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from parley.errors import ConfigError, printable
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+"""What a JSON text holds, before anybody looked at it."""
 
 ZERO_UUID = bytes(16)
 """The topic id that means "none" (KIP-516)."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parley.errors import RemoteProtocolError, UnsupportedVersionError
 from parley.schema import ApiKey, VersionRange
 from parley.versions.features import FEATURES, Feature
 from parley.versions.ranges import CLIENT_RANGES, MUST_NOT_USE, MustNotUse, usable_range
 from parley.versions.releases import first_release, release
+
+if TYPE_CHECKING:
+    from parley.messages import ApiVersionsResponse
 
 MAX_APIS = 4096
 """More entries than this in one answer are hostile: Kafka 4.3 has 93 keys."""
@@ -63,7 +66,7 @@ class BrokerVersions:
         )
 
     @classmethod
-    def from_response(cls, response: Any, *, broker: str = "") -> BrokerVersions:
+    def from_response(cls, response: ApiVersionsResponse, *, broker: str = "") -> BrokerVersions:
         """Return the versions that an ApiVersionsResponse without error names.
 
         Raises RemoteProtocolError when a key stands twice, a range is upside down or negative, or

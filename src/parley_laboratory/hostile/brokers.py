@@ -7,10 +7,9 @@ from __future__ import annotations
 import logging
 import struct
 from random import Random
-from typing import Any
 
 from parley.devcluster import AsyncLocalCluster
-from parley.messages import MetadataRequest, encode_request, request_class
+from parley.messages import MetadataRequest, ProduceRequest, encode_request, request_class
 from parley.net.address import Address, parse_address
 from parley.net.clock import settle
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
@@ -138,7 +137,7 @@ async def _attack(
 async def _send(time: VirtualTime, address: Address, data: bytes) -> str:
     """Send bytes on a connection of their own and return what the broker did."""
     ear = _Ear()
-    stream = await time.network.connect(address, None, ear, None, lambda stage: None)
+    stream = await time.network.connect(address, address, ear, None, lambda stage: None)
     stream.write([data])
     await settle(ROUNDS)
     time.network.streams.clear()
@@ -183,15 +182,15 @@ class _RequestMaker:
         written = load(key).request.valid_versions
         allowed = self._ranges.get(key, written)
         version = rng.randint(max(allowed.min, written.min), min(allowed.max, written.max))
-        message: Any = self._maker.message(request_class(key), version)
-        if key is ApiKey.PRODUCE:
+        message = self._maker.message(request_class(key), version)
+        if isinstance(message, ProduceRequest):
             self._fill_in(message, version)
         return b"".join(
             bytes(part)
             for part in encode_request(message, version, rng.randrange(2**31), "hostile")
         )
 
-    def _fill_in(self, produce: Any, version: int) -> None:
+    def _fill_in(self, produce: ProduceRequest, version: int) -> None:
         produce.acks = self._rng.choice((-1, 0, 1, 7))
         for topic in produce.topic_data:
             topic.name = topic.name and TOPIC

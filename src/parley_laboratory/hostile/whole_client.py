@@ -5,7 +5,6 @@ and reads, in virtual time.
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 
@@ -13,6 +12,7 @@ from parley.client import (
     EARLIEST,
     LATEST,
     AsyncClient,
+    ClientOptions,
     NewTopic,
     OffsetAndMetadata,
     ProduceOptions,
@@ -27,11 +27,7 @@ from parley_laboratory.virtual import VirtualTime
 RELEASES = ("0.10.0.1", "0.11.0.3", "2.4.1", "3.9.1", "4.3.0")
 TOPIC = TopicPartition("events", 0)
 ROUND_CALLS = 8
-SHORT: dict[str, Any] = {
-    "default_api_timeout_ms": 2_000,
-    "request_timeout_ms": 1_000,
-    "retry_backoff_ms": 20,
-}
+SHORT = ClientOptions(default_api_timeout_ms=2_000, request_timeout_ms=1_000, retry_backoff_ms=20)
 LIMIT_MS = 120_000
 """A call that takes longer, by the clock of the scene, hangs."""
 
@@ -67,8 +63,11 @@ class _Scene:
         self._client = self._new_client()
 
     def _new_client(self) -> AsyncClient:
-        injected: dict[str, Any] = {"backend": self._time.network, "clock": self._time.clock}
-        return AsyncClient(bootstrap_servers=self._cluster.bootstrap_servers, **SHORT, **injected)
+        return AsyncClient(
+            SHORT.replace(bootstrap_servers=self._cluster.bootstrap_servers),
+            backend=self._time.network,
+            clock=self._time.clock,
+        )
 
     def play(self, account: HostileAccount, number: int) -> None:
         """Bend answers while the client is called; then compare what was

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from parley.client.fetch.positions import Duration, Spec
 from parley.client.group.assignors import by_name
@@ -126,7 +126,7 @@ def _milliseconds(text: str) -> int:
     )
 
 
-def split_named(named: Mapping[str, Any]) -> tuple[ClientOptions, ConsumerOptions]:
+def split_named(named: Mapping[str, object]) -> tuple[ClientOptions, ConsumerOptions]:
     """Return the options of the client and of the consumer out of one set of keyword arguments.
 
     Raises ConfigError, with the nearest name, for one that neither has.

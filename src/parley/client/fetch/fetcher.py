@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Container, Iterable
-from typing import Any
+from typing import TypeVar, TypeVarTuple
 
 from parley.client.cluster.change import Change
 from parley.client.cluster.core import Cluster
@@ -38,7 +38,11 @@ from parley.client.fetch.state import FetchPolicy, PartitionFetch, RawFetch, ret
 from parley.client.options.client_options import FetchOptions
 from parley.errors import DataLossError, KafkaError, NetworkError, broker_error
 from parley.errors.codes import FETCH_SESSION_TOPIC_ID_ERROR, LEADER_NOT_AVAILABLE
+from parley.net import TimerHandle
 from parley.types import TopicPartition
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Fetcher:
@@ -65,7 +69,7 @@ class Fetcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refreshing = False
         self._kicking = False
-        self._timer: Any = None
+        self._timer: TimerHandle | None = None
         self._interest = contextlib.ExitStack()
         self._closed = False
 
@@ -244,26 +248,16 @@ class Fetcher:
         self._timer = self.cluster.clock.call_at_ms(when_ms, self.kick)
 
     def _spawn(
-        self,
-        then: Callable[[Any], None] | None,
-        work: Callable[..., Awaitable[Any]],
-        *arguments: Any,
+        self, then: Callable[[T], None] | None, work: Callable[[*Ts], Awaitable[T]], *arguments: *Ts
     ) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(
-            self._guarded(then, work, *arguments)
-        )
+        async def guarded() -> None:
+            found = await work(*arguments)
+            if then is not None and not self._closed:
+                then(found)
+
+        task = asyncio.get_running_loop().create_task(guarded())
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
-
-    async def _guarded(
-        self,
-        then: Callable[[Any], None] | None,
-        work: Callable[..., Awaitable[Any]],
-        *arguments: Any,
-    ) -> None:
-        found = await work(*arguments)
-        if then is not None and not self._closed:
-            then(found)
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Self, Unpack
 
 from parley.client.options.fields import (
     OptionRow,
@@ -287,7 +287,7 @@ class ProduceOptions(OptionSet):
         return self.acks == "all" and self.max_in_flight_requests_per_connection <= 5
 
 
-def client_options(options: object, named: Mapping[str, Any]) -> ClientOptions:
+def client_options(options: object, named: ClientOptionValues) -> ClientOptions:
     """Return a client's options: given as one, by name, or as one with changes by name."""
     if options is None:
         return ClientOptions.of(named)
@@ -308,7 +308,7 @@ class AllOptions(NamedTuple):
     produce: ProduceOptions
 
 
-def split_properties(source: Mapping[str, Any] | str | Path) -> AllOptions:
+def split_properties(source: Mapping[str, object] | str | Path) -> AllOptions:
     """Return the options of all groups from one mapping or file of dotted (or snake_case) names.
 
     An option that two groups share goes to both. Raises ConfigError for a name that no group has.

@@ -28,13 +28,13 @@ class OptionRow(NamedTuple):
 
     name: str
     dotted: str
-    default: Any
+    default: object
     allowed: str
     doc: str
 
 
 def option(
-    default: Any,
+    default: object,
     doc: str,
     *,
     low: int | None = None,
@@ -61,7 +61,7 @@ def option(
     return dataclasses.field(default=default, metadata=metadata, repr=shown)
 
 
-def dotted_name(field: dataclasses.Field[Any]) -> str:
+def dotted_name(field: dataclasses.Field[object]) -> str:
     """Return Kafka's spelling of an option, `fetch.min.bytes` for `fetch_min_bytes`."""
     return field.metadata.get("dotted") or field.name.replace("_", ".")
 
@@ -84,7 +84,7 @@ class OptionSet:
 
     if not TYPE_CHECKING:  # a type checker sees the dataclass's own parameters
 
-        def __new__(cls, *positional: Any, **named: Any) -> Self:
+        def __new__(cls, *positional: object, **named: object) -> Self:
             """Refuse an option that does not exist, with the nearest name; not as a TypeError."""
             if positional:
                 raise ConfigError(f"{cls.__name__}({positional[0]!r}): options are given by name")
@@ -101,12 +101,12 @@ class OptionSet:
         """Raise ConfigError where two options contradict each other."""
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, object]) -> Self:
         """Return the options of keyword names. Raises ConfigError that has the nearest name."""
         return cls(**values)
 
     @classmethod
-    def from_properties(cls, source: Mapping[str, Any] | str | Path) -> Self:
+    def from_properties(cls, source: Mapping[str, object] | str | Path) -> Self:
         """Return the options of Kafka's dotted names, in a mapping or a `.properties` file.
 
         Raises ConfigError for an unknown name (with the nearest known one) and for a value out of
@@ -130,7 +130,7 @@ class OptionSet:
                 rows.append(row)
         return rows
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, **changes: object) -> Self:
         """Return a copy with some options changed, checked again."""
         return type(self).of({**_values(self), **changes})
 
@@ -160,7 +160,7 @@ def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
     return ConfigError(f'there is no option "{name}".{nearest_hint(name, known)}')
 
 
-def snake_names(properties: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def snake_names(properties: Mapping[str, object], names: Mapping[str, str]) -> dict[str, object]:
     """Return `properties` by snake_case names. Raises ConfigError for one not in `names`."""
     found = {}
     for name, value in properties.items():
@@ -170,7 +170,7 @@ def snake_names(properties: Mapping[str, Any], names: Mapping[str, str]) -> dict
     return found
 
 
-def read_properties(source: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
+def read_properties(source: Mapping[str, object] | str | Path) -> Mapping[str, object]:
     """Return the mapping itself, or that of a `.properties` file (`key=value`, `#`, `!`).
 
     Long lines may go on after a backslash, and the escapes are Java's. An error shows no line: it
@@ -212,11 +212,11 @@ def _unescaped(found: re.Match[str]) -> str:
     )
 
 
-def _values(options: OptionSet) -> dict[str, Any]:
+def _values(options: OptionSet) -> dict[str, object]:
     return {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}  # type: ignore[arg-type]
 
 
-def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+def _checked(field: dataclasses.Field[object], value: object) -> object:
     """Return the value in its type. Raises ConfigError with option, value and what is allowed."""
     if value is None:
         if field.default is None:
@@ -239,7 +239,7 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
     return value
 
 
-def _integer(field: dataclasses.Field[Any], value: Any) -> int:
+def _integer(field: dataclasses.Field[object], value: object) -> int:
     if isinstance(value, datetime.timedelta) and field.name.endswith("_ms"):
         value = round(value.total_seconds() * 1000)
     if isinstance(value, str):
@@ -255,7 +255,7 @@ def _integer(field: dataclasses.Field[Any], value: Any) -> int:
     return value
 
 
-def _boolean(field: dataclasses.Field[Any], value: Any) -> bool:
+def _boolean(field: dataclasses.Field[object], value: object) -> bool:
     if isinstance(value, str):
         word = value.strip().lower()
         if word in _TRUE or word in _FALSE:
@@ -265,7 +265,7 @@ def _boolean(field: dataclasses.Field[Any], value: Any) -> bool:
     raise _bad(field, value)
 
 
-def _choice(field: dataclasses.Field[Any], value: Any, choices: tuple[str, ...]) -> str:
+def _choice(field: dataclasses.Field[object], value: object, choices: tuple[str, ...]) -> str:
     for choice in choices:
         if isinstance(value, str) and value.strip().lower() == choice.lower():
             return choice
@@ -275,14 +275,14 @@ def _choice(field: dataclasses.Field[Any], value: Any, choices: tuple[str, ...])
     )
 
 
-def _bad(field: dataclasses.Field[Any], value: Any) -> ConfigError:
+def _bad(field: dataclasses.Field[object], value: object) -> ConfigError:
     return ConfigError(
         f"{field.name}={value!r} cannot be used: {_allowed(field)} is expected "
         f"({field.metadata['doc']})"
     )
 
 
-def _allowed(field: dataclasses.Field[Any]) -> str:
+def _allowed(field: dataclasses.Field[object]) -> str:
     if field.metadata["choices"]:
         return " | ".join(field.metadata["choices"])
     low, high, kind = field.metadata["low"], field.metadata["high"], field.metadata["kind"]

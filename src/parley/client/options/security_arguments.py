@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ssl
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypedDict
 
 from parley.client.options.jaas import MODULES, JaasLogin, parse_jaas
 from parley.client.options.security import SecurityOptions
@@ -13,8 +14,37 @@ from parley.net import ConnectOptions
 from parley.net.tls import client_tls
 from parley.protocol.sasl import MECHANISMS
 
+if TYPE_CHECKING:
+    from parley.net.options import TokenProvider
+    from parley.types import Secret
 
-def security_arguments(options: SecurityOptions) -> dict[str, Any]:
+
+class _SaslArguments(TypedDict, total=False):
+    sasl_mechanism: str
+    sasl_username: str | None
+    sasl_password: Secret | str | None
+    sasl_token_auth: bool
+    sasl_token_provider: TokenProvider
+    sasl_extensions: Mapping[str, str]
+
+
+class SecurityArguments(_SaslArguments, total=False):
+    """The arguments of ConnectOptions that security options become."""
+
+    security_protocol: str
+    ssl_context: ssl.SSLContext | None
+    ssl_cafile: str | None
+    ssl_ca_pem: str | None
+    ssl_certfile: str | None
+    ssl_keyfile: str | None
+    ssl_certificate_pem: str | None
+    ssl_key_pem: Secret | str | None
+    ssl_key_password: Secret | str | None
+    ssl_check_hostname: bool
+    allow_plaintext_password: bool
+
+
+def security_arguments(options: SecurityOptions) -> SecurityArguments:
     """Return ConnectOptions' keyword arguments. Raises ConfigError for a contradiction."""
     checks_name = options.ssl_check_hostname and options.ssl_endpoint_identification_algorithm != ""
     return {
@@ -33,7 +63,7 @@ def security_arguments(options: SecurityOptions) -> dict[str, Any]:
     }
 
 
-def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
+def _sasl_arguments(options: SecurityOptions) -> _SaslArguments:
     jaas = None if options.sasl_jaas_config is None else parse_jaas(options.sasl_jaas_config)
     username, password = options.sasl_plain_username, options.sasl_plain_password
     given = {
@@ -58,10 +88,8 @@ def _sasl_arguments(options: SecurityOptions) -> dict[str, Any]:
         password = jaas.password if password is None else password
     if MECHANISMS[mechanism].uses_token:
         extensions = {} if jaas is None else jaas.extensions
-        found = {
-            "sasl_mechanism": mechanism,
-            "sasl_token_provider": token_provider(options, jaas, _endpoint_tls(jaas)),
-        }
+        provider = token_provider(options, jaas, _endpoint_tls(jaas))
+        found: _SaslArguments = {"sasl_mechanism": mechanism, "sasl_token_provider": provider}
         return {**found, "sasl_extensions": extensions} if extensions else found
     missing = (
         "sasl_plain_username"

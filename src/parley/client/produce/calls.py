@@ -7,9 +7,9 @@ called.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
 from parley.client.results import ProduceResult
 from parley.errors import KafkaError
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from parley.client.options.client_options import ProduceOptions
     from parley.client.produce.producer import Producer, Writing
     from parley.client.produce.rows import Rows
+    from parley.net.blocking import Work
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Loop(Protocol):
@@ -25,10 +29,10 @@ class Loop(Protocol):
 
     loop: asyncio.AbstractEventLoop
 
-    def call(self, work: Any) -> Any:
+    def call(self, work: Work[T]) -> T:
         """Run a coroutine there and return what it returns."""
 
-    def start(self, work: Any) -> Future[Any]:
+    def start(self, work: Work[T]) -> Future[T]:
         """Run a coroutine there, and do not wait for it."""
 
 
@@ -54,7 +58,7 @@ async def write(
 
 
 def write_blocking(
-    loop: Loop, begin: Callable[[], Awaitable[tuple[Producer, Writing]]], rows: Rows
+    loop: Loop, begin: Callable[[], Work[tuple[Producer, Writing]]], rows: Rows
 ) -> ProduceResult:
     """Write rows from another thread than the loop's: it encodes while others are sent.
 
@@ -72,8 +76,7 @@ def write_blocking(
             handed = loop.start(producer.hand_over(writing, producer.encode(writing, plan, piece)))
         if handed is not None:
             handed.result()
-        result: ProduceResult = loop.call(producer.finish(writing))
-        return result
+        return loop.call(producer.finish(writing))
     except BaseException as error:
         loop.loop.call_soon_threadsafe(producer.give_up, writing, given_up(error))
         raise
@@ -84,7 +87,7 @@ def given_up(error: BaseException) -> KafkaError:
     return error if isinstance(error, KafkaError) else KafkaError("the call was given up")
 
 
-async def _uninterrupted(work: Any, *arguments: Any) -> Any:
+async def _uninterrupted(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """Run `work` in a thread and wait for its end even when cancelled: it holds numbers
     that must be used in order.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,7 +44,7 @@ _RECORD_OVERHEAD = 12
 class ArrowArray(Protocol):
     """One batch in Arrow's C data interface: a pyarrow RecordBatch, or another library's."""
 
-    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+    def __arrow_c_array__(self) -> object: ...
 
 
 class ArrowStream(Protocol):
@@ -52,7 +52,7 @@ class ArrowStream(Protocol):
     polars, a query of duckdb.
     """
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+    def __arrow_c_stream__(self) -> object: ...
 
 
 Rows: TypeAlias = ArrowArray | ArrowStream | Iterable[ArrowArray]
@@ -115,23 +115,25 @@ def slices(rows: Rows) -> Iterator[pa.RecordBatch]:
     for found in _batches(rows):
         if not isinstance(found, pa.RecordBatch) and not hasattr(found, "__arrow_c_array__"):
             raise _no_rows(found)
-        batch = found if isinstance(found, pa.RecordBatch) else pa.record_batch(found)
+        batch: pa.RecordBatch = (
+            found if isinstance(found, pa.RecordBatch) else pa.record_batch(found)
+        )
         for start in range(0, batch.num_rows, SLICE_ROWS):
             yield batch.slice(start, SLICE_ROWS)
 
 
-def _batches(rows: Any) -> Iterable[Any]:
+def _batches(rows: object) -> Iterable[object]:
     if isinstance(rows, str | bytes | Mapping | type):
         raise _no_rows(rows)
     if isinstance(rows, pa.RecordBatch):
         return [rows]
     if isinstance(rows, pa.Table):
-        if rows.num_rows and rows.num_rows < 4096 * rows.column(0).num_chunks:
-            rows = rows.combine_chunks()
-        batches: Iterable[Any] = rows.to_batches(max_chunksize=SLICE_ROWS)
+        scattered = rows.num_rows and rows.num_rows < 4096 * rows.column(0).num_chunks
+        table: pa.Table = rows.combine_chunks() if scattered else rows
+        batches: Iterable[pa.RecordBatch] = table.to_batches(max_chunksize=SLICE_ROWS)
         return batches
     if hasattr(rows, "__arrow_c_stream__"):
-        stream: Iterable[Any] = pa.RecordBatchReader.from_stream(rows)
+        stream: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(rows)
         return stream
     if hasattr(rows, "__arrow_c_array__"):
         return [pa.record_batch(rows)]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
@@ -39,7 +38,8 @@ from parley.client.produce.wire import (
 )
 from parley.errors import KafkaError, RemoteProtocolError
 from parley.messages import ProduceResponse
-from parley.net import BrokerConnection, Reply
+from parley.net import BrokerConnection, Reply, TimerHandle
+from parley.net.blocking import Work
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 
@@ -57,9 +57,9 @@ class Sender:
         self._active: dict[TopicPartition, PartitionLog] = {}
         self._in_flight: dict[int, int] = {}
         self._pumping: set[int] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._refreshing = self._kicked = self._closed = False
-        self._timer: Any = None
+        self._timer: TimerHandle | None = None
         self.memory = Room()
         self.lock = asyncio.Lock()
         """Held while batches are numbered, encoded, added, and a partition is numbered again."""
@@ -189,12 +189,12 @@ class Sender:
             max(when_ms, self._cluster.now_ms() + 1), self._kick
         )
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Work[None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
 
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._bug(error)

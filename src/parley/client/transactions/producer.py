@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar, TypeVarTuple
 
 from parley.client.options import arguments
 from parley.client.options.client_options import ProduceOptions
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from parley.client.produce.rows import Rows
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class TransactionProducer:
@@ -164,9 +165,8 @@ class TransactionProducer:
             raise LocalProtocolError(
                 "this transactional producer belongs to the process that was forked; make another"
             )
-        result: T = self._loop.call(work)
-        return result
+        return self._loop.call(work)
 
 
-async def _call(work: Any, *arguments: Any) -> Any:
+async def _call(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
     return work(*arguments)

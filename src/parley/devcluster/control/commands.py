@@ -15,7 +15,6 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from parley.devcluster.cluster import AsyncLocalCluster
 from parley.devcluster.faults.calls import AsyncFaults
@@ -52,7 +51,7 @@ class Argument:
     parameter: str
     types: tuple[type, ...]
     required: bool
-    default: Any = None
+    default: object = None
     many: bool = False
     pairs: bool = False
     nullable: bool = False
@@ -70,7 +69,7 @@ class Argument:
         kinds = " or ".join(dict.fromkeys(_KINDS[one] for one in self.types))
         return f"{kinds}, …" if self.many else kinds
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: object) -> object:
         """Return a value that came as JSON. Raises ConfigError for one of another type."""
         if value is None and self.nullable:
             return None
@@ -84,14 +83,14 @@ class Argument:
             return value
         raise ConfigError(f"{self.name} takes {self.takes}, not {value!r}")
 
-    def _is_right(self, value: Any) -> bool:
+    def _is_right(self, value: object) -> bool:
         if isinstance(value, bool):  # a bool is an int for Python
             return bool in self.types
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             return False
         return isinstance(value, self.types) or (float in self.types and isinstance(value, int))
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: str) -> object:
         """Return a value that came as text. Raises ConfigError for text that cannot be one."""
         if self.pairs:
             pairs = [part.partition("=") for part in text.split(",") if part]
@@ -102,7 +101,7 @@ class Argument:
             return [self._one(part) for part in text.split(",") if part]
         return self._one(text)
 
-    def _one(self, text: str) -> Any:
+    def _one(self, text: str) -> object:
         for kind in sorted(self.types, key=lambda one: one is str):  # a number, where it can be one
             if kind is bool:
                 if text.lower() in ("yes", "true", "no", "false"):
@@ -142,7 +141,7 @@ class Command:
             parts.append(shown if one.required or bool in one.types else f"[{shown}]")
         return " ".join(parts)
 
-    def keywords(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def keywords(self, given: Mapping[str, object]) -> dict[str, object]:
         """Return the method's arguments for arguments that came as JSON. Raises ConfigError."""
         known = {one.name: one for one in self.arguments}
         for name in given:
@@ -158,7 +157,7 @@ class Command:
         return {known[name].parameter: known[name].check(value) for name, value in given.items()}
 
 
-def find_command(name: Any) -> Command:
+def find_command(name: object) -> Command:
     """Return a command by its name. Raises ConfigError with the nearest one, or what there is."""
     known = commands()
     found = known.get(name) if isinstance(name, str) else None
@@ -194,7 +193,7 @@ def _command_of(call: str) -> Command:
     return Command(name, call, tuple(arguments), inspect.getdoc(function) or "")
 
 
-def _argument(name: str, hint: Any, default: Any, *, optional: bool) -> Argument:
+def _argument(name: str, hint: object, default: object, *, optional: bool) -> Argument:
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     members = [
         one for one in (typing.get_args(hint) if union else (hint,)) if one is not type(None)

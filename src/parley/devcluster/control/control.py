@@ -20,7 +20,6 @@ import logging
 from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from parley.devcluster.cluster import AsyncLocalCluster
 from parley.devcluster.control.commands import commands, find_command
@@ -58,7 +57,7 @@ class Control:
 
     async def answer(self, line: bytes) -> bytes:
         """Carry out one line and return its answer. Raises nothing but what ends the process."""
-        echo: dict[str, Any] = {}
+        echo: dict[str, object] = {}
         try:
             request = _read(line)
             if "id" in request:
@@ -74,18 +73,19 @@ class Control:
             )
         return _line({**echo, "ok": True, "result": as_json(result, self._cluster)})
 
-    async def _carry_out(self, request: Mapping[str, Any]) -> Any:
+    async def _carry_out(self, request: Mapping[str, object]) -> object:
         if request["command"] == "help":
             return {
                 name: {"usage": one.usage, "help": one.help} for name, one in commands().items()
             }
         command = find_command(request["command"])
-        arguments = command.keywords(request.get("arguments") or {})
-        result = attrgetter(command.call)(self._cluster)(**arguments)
+        given = request.get("arguments")
+        keywords = command.keywords(given if isinstance(given, dict) else {})
+        result = attrgetter(command.call)(self._cluster)(**keywords)
         return await result if inspect.isawaitable(result) else result
 
 
-def _read(line: bytes) -> dict[str, Any]:
+def _read(line: bytes) -> dict[str, object]:
     try:
         request = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -107,15 +107,15 @@ def _read(line: bytes) -> dict[str, Any]:
     return request
 
 
-def _refused(text: str, echo: Mapping[str, Any] | None = None) -> bytes:
+def _refused(text: str, echo: Mapping[str, object] | None = None) -> bytes:
     return _line({**(echo or {}), "ok": False, "error": text})
 
 
-def _line(document: Mapping[str, Any]) -> bytes:
+def _line(document: Mapping[str, object]) -> bytes:
     return json.dumps(document, separators=(",", ":"), default=str).encode()
 
 
-def as_json(value: Any, cluster: AsyncLocalCluster) -> Any:
+def as_json(value: object, cluster: AsyncLocalCluster) -> object:
     """Return what a control call returned as plain JSON values."""
     if isinstance(value, JournalEntry):
         shown = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from parley.devcluster.patterns.chars import Chars
 from parley.devcluster.patterns.syntax import (
     All,
-    Any,
+    Either,
     Empty,
     Node,
     One,
@@ -50,7 +50,7 @@ class Program:
             case All(parts):
                 for part in parts:
                     self.write(part)
-            case Any(parts):
+            case Either(parts):
                 self._any(parts)
             case Repeat(part, least, most):
                 self._repeat(part, least, most)

@@ -56,7 +56,7 @@ class All:
 
 
 @dataclass(frozen=True, slots=True)
-class Any:
+class Either:
     """Matches one of the parts."""
 
     parts: tuple[Node, ...]
@@ -71,7 +71,7 @@ class Repeat:
     most: int | None
 
 
-Node = Empty | Place | One | All | Any | Repeat
+Node = Empty | Place | One | All | Either | Repeat
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Parser:
         while self._ahead("|"):
             self.at += 1
             parts.append(self._sequence())
-        return parts[0] if len(parts) == 1 else Any(tuple(parts))
+        return parts[0] if len(parts) == 1 else Either(tuple(parts))
 
     def _sequence(self) -> Node:
         parts: list[Node] = []

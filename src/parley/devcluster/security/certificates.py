@@ -9,10 +9,14 @@ import datetime
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from parley.errors import ConfigError
 from parley.types import Secret
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
 
 VALID_DAYS = 365
 _ORGANIZATION = "parley throw-away"
@@ -66,7 +70,7 @@ class CertificateAuthority:
         """Return the certificate of a client; `name` becomes its subject's common name."""
         return self._issue(name, [], server=False)
 
-    def _issue(self, name: str, hosts: Sequence[Any], *, server: bool) -> Certificate:
+    def _issue(self, name: str, hosts: Sequence[x509.GeneralName], *, server: bool) -> Certificate:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -92,8 +96,11 @@ class CertificateAuthority:
         )
         return Certificate(_pem(self._sign(builder)), Secret(pem.decode()))
 
-    def _builder(self, subject: Any, public_key: Any) -> Any:
-        x509 = self._x509
+    def _builder(
+        self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey
+    ) -> x509.CertificateBuilder:
+        from cryptography import x509
+
         now = datetime.datetime.now(datetime.UTC)
         builder = (
             x509.CertificateBuilder()
@@ -110,26 +117,28 @@ class CertificateAuthority:
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         return builder.add_extension(issuer, critical=False)
 
-    def _sign(self, builder: Any) -> Any:
+    def _sign(self, builder: x509.CertificateBuilder) -> x509.Certificate:
         from cryptography.hazmat.primitives import hashes
 
         return builder.sign(self._key, hashes.SHA256())
 
-    def _named(self, name: str) -> Any:
-        x509, oid = self._x509, self._x509.oid.NameOID
-        parts = ((oid.ORGANIZATION_NAME, _ORGANIZATION), (oid.COMMON_NAME, name))
+    def _named(self, name: str) -> x509.Name:
+        from cryptography import x509
+        from cryptography.x509.oid import NameOID
+
+        parts = ((NameOID.ORGANIZATION_NAME, _ORGANIZATION), (NameOID.COMMON_NAME, name))
         try:
             return x509.Name([x509.NameAttribute(kind, text) for kind, text in parts])
         except ValueError as error:
             raise ConfigError(f'"{name}" cannot be the name in a certificate: {error}') from error
 
-    def _general_name(self, host: str) -> Any:
+    def _general_name(self, host: str) -> x509.GeneralName:
         try:
             return self._x509.IPAddress(ipaddress.ip_address(host))
         except ValueError:
             return self._x509.DNSName(host)
 
-    def _usage(self, *, ca: bool) -> Any:
+    def _usage(self, *, ca: bool) -> x509.KeyUsage:
         return self._x509.KeyUsage(
             digital_signature=not ca, key_cert_sign=ca, crl_sign=ca, content_commitment=False,
             key_encipherment=False,
@@ -137,7 +146,7 @@ class CertificateAuthority:
         )  # fmt: skip
 
 
-def _pem(certificate: Any) -> str:
+def _pem(certificate: x509.Certificate) -> str:
     from cryptography.hazmat.primitives import serialization
 
     return str(certificate.public_bytes(serialization.Encoding.PEM).decode())

@@ -6,7 +6,6 @@ import csv
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from parley.pipelines.inputs.infer import NOT_AVAILABLE, ColumnFacts, check_names, type_of_text
 from parley.pipelines.inputs.lines import open_binary, text_lines
@@ -84,7 +83,7 @@ def _string(text: str) -> str | None:
     return text or None
 
 
-_CONVERTERS: dict[ColumnType, Callable[[str], Any]] = {
+_CONVERTERS: dict[ColumnType, Callable[[str], str | int | float | None]] = {
     ColumnType.BIGINT: _integer,
     ColumnType.DOUBLE: _decimal,
     ColumnType.BOOLEAN: _boolean,

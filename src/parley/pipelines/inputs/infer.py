@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
-from typing import Any
 
 from parley.pipelines.inputs.model import ADDED_COLUMNS, ColumnType, InputError
+from parley.types import Json
 
 MOST_DISTINCT = 50
 """A column with more distinct values is not counted on: it cannot partition a table."""
@@ -27,9 +27,9 @@ class ColumnFacts:
 
     def __init__(self) -> None:
         self.type: ColumnType | None = None
-        self.distinct: set[Any] = set()
+        self.distinct: set[object] = set()
 
-    def see(self, values: set[Any], types: Iterable[ColumnType | None]) -> None:
+    def see(self, values: Set[object], types: Iterable[ColumnType | None]) -> None:
         """Take in the distinct values of a chunk and their types (None: no value)."""
         for seen in types:
             self.type = widest(self.type, seen)
@@ -80,7 +80,7 @@ def type_of_text(text: str) -> ColumnType | None:
     return ColumnType.STRING
 
 
-def type_of_value(value: Any) -> ColumnType | None:
+def type_of_value(value: Json) -> ColumnType | None:
     """Return the type of a JSON value; what a table column cannot hold is kept as its JSON text."""
     if value is None:
         return None

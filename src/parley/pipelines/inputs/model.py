@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from parley.errors import KafkaError
+from parley.types import Json
 
-Row = dict[str, Any]
+Row = dict[str, Json]
 """One row: column name to int, float, bool, str, None or, from JSON, anything JSON has."""
 
 ADDED_COLUMNS = ("row_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "value_crc32")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from parley.pipelines.inputs.infer import ColumnFacts, check_names
 from parley.pipelines.inputs.model import ColumnType, InputError, Row
+from parley.types import Json
 
 _BATCH_ROWS = 10_000
 
@@ -70,22 +70,22 @@ def _column_type(arrow_type: pa.DataType) -> ColumnType:
     return ColumnType.DOUBLE if pa.types.is_floating(arrow_type) else ColumnType.STRING
 
 
-def _values(column: pa.Array) -> list[Any]:
+def _values(column: pa.Array) -> list[Json]:
     """Return a column's values as JSON has them."""
-    values: list[Any] = column.to_pylist()
     if pa.types.is_floating(column.type):
-        return [value if value is None or math.isfinite(value) else None for value in values]
+        floats: list[float | None] = column.to_pylist()
+        return [one if one is None or math.isfinite(one) else None for one in floats]
     if (
         pa.types.is_boolean(column.type)
         or pa.types.is_integer(column.type)
         or pa.types.is_string(column.type)
     ):
+        values: list[Json] = column.to_pylist()
         return values
-    convert: Callable[[Any], Any] = _text
-    return [None if value is None else convert(value) for value in values]
+    return [None if value is None else _text(value) for value in column.to_pylist()]
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> Json:
     """Return a value of a type that JSON does not have, in a form that it has."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
@@ -98,4 +98,4 @@ def _text(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     isoformat = getattr(value, "isoformat", None)
-    return isoformat() if callable(isoformat) else str(value)
+    return str(isoformat() if callable(isoformat) else value)

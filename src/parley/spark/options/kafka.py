@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from parley.client import (
     ClientOptions,
@@ -84,7 +84,7 @@ JAVA_NAMES = frozenset(_JAVA_NAMES.split())
 
 # Kafka's defaults suit records that are polled one by one; a Spark task reads a range from end to
 # end.
-FETCH_DEFAULTS: dict[str, Any] = {
+FETCH_DEFAULTS: Mapping[str, int] = {
     "max_partition_fetch_bytes": 8 * 2**20,
     "prefetch_max_bytes": 16 * 2**20,
     "max_batch_rows": 65_536,
@@ -93,7 +93,7 @@ FETCH_DEFAULTS: dict[str, Any] = {
 # Spark hands over 10,000 rows at a time: of each partition of a small topic they make one batch,
 # not one and a bit. Rows wait for brokers that are away as long as a task that reads does, and
 # longer than those of Java's producer.
-PRODUCE_DEFAULTS: dict[str, Any] = {"batch_size": 512 * 2**10, "delivery_timeout_ms": 180_000}
+PRODUCE_DEFAULTS: Mapping[str, int] = {"batch_size": 512 * 2**10, "delivery_timeout_ms": 180_000}
 
 
 _SPELLINGS = {
@@ -111,7 +111,7 @@ _NAME = re.compile(
 )
 
 
-def read_client_options(kafka: Mapping[str, str], **defaults: Any) -> ClientOptions:
+def read_client_options(kafka: Mapping[str, str], **defaults: int) -> ClientOptions:
     """Return where the cluster is and how to speak to it; `defaults` where nothing is said.
 
     Raises ConfigError when `kafka.bootstrap.servers` is missing, naming an option that looks like
@@ -128,16 +128,16 @@ def read_client_options(kafka: Mapping[str, str], **defaults: Any) -> ClientOpti
     return _group(ClientOptions, kafka, defaults)
 
 
-def read_fetch_options(kafka: Mapping[str, str], **fixed: Any) -> FetchOptions:
+def read_fetch_options(kafka: Mapping[str, str]) -> FetchOptions:
     """Return how a task reads. Raises ConfigError for a `kafka.*` option not for readers."""
     _refuse(kafka, REFUSED_FOR_READ)
-    return _group(FetchOptions, kafka, FETCH_DEFAULTS | fixed)
+    return _group(FetchOptions, kafka, FETCH_DEFAULTS)
 
 
-def read_produce_options(kafka: Mapping[str, str], **fixed: Any) -> ProduceOptions:
+def read_produce_options(kafka: Mapping[str, str]) -> ProduceOptions:
     """Return how a task writes. Raises ConfigError for a `kafka.*` option not for writers."""
     _refuse(kafka, REFUSED_FOR_WRITE)
-    return _group(ProduceOptions, kafka, PRODUCE_DEFAULTS | fixed)
+    return _group(ProduceOptions, kafka, PRODUCE_DEFAULTS)
 
 
 def without_effect(kafka: Mapping[str, str], *groups: type[OptionSet]) -> list[str]:
@@ -158,9 +158,9 @@ def without_effect(kafka: Mapping[str, str], *groups: type[OptionSet]) -> list[s
     return said
 
 
-def _group(group: type[G], kafka: Mapping[str, str], fixed: Mapping[str, Any]) -> G:
+def _group(group: type[G], kafka: Mapping[str, str], defaults: Mapping[str, int]) -> G:
     names = option_names(group)
-    found = dict(fixed)
+    found: dict[str, int | str] = dict(defaults)
     for name, text in kafka.items():
         if name in names:
             try:

@@ -7,7 +7,7 @@ Names are those of Spark's source where it has the option. `kafka.*` options are
 from __future__ import annotations
 
 from enum import Enum, Flag, auto
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 
@@ -45,7 +45,7 @@ class SparkOption(NamedTuple):
     name: str
     use: Use
     kind: Kind
-    default: Any
+    default: str | int | None
     doc: str
     low: int | None = None
     high: int | None = None
@@ -56,11 +56,23 @@ class SparkOption(NamedTuple):
     """How Spark's own source has it: `SAME`, `OURS` where it has none, or the difference."""
 
 
-def _read(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> SparkOption:
+class _More(TypedDict, total=False):
+    low: int | None
+    high: int | None
+    choices: tuple[str, ...]
+    no_effect: str
+    sparks: str
+
+
+def _read(
+    name: str, kind: Kind, default: str | int | None, doc: str, **more: Unpack[_More]
+) -> SparkOption:
     return SparkOption(name, Use.READ, kind, default, doc, **more)
 
 
-def _stream(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> SparkOption:
+def _stream(
+    name: str, kind: Kind, default: str | int | None, doc: str, **more: Unpack[_More]
+) -> SparkOption:
     return SparkOption(name, Use.STREAM_READ, kind, default, doc, **more)
 
 
@@ -352,8 +364,9 @@ def markdown_table() -> str:
     ]
     for option in OPTIONS:
         where = ", ".join(name for use, name in uses if use & option.use)
-        default = {None: "", True: "true", False: "false"}.get(option.default, option.default)
-        if option.kind is Kind.DURATION:
+        words: dict[object, str] = {None: "", True: "true", False: "false"}
+        default: object = words.get(option.default, option.default)
+        if option.kind is Kind.DURATION and isinstance(option.default, int):
             default = f"{option.default // 60_000}m"
         meaning = option.doc + (f" (no effect: {option.no_effect})" if option.no_effect else "")
         cells = (f"`{option.name}`", where, allowed(option), default, meaning, option.sparks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from parley.errors import ConfigError, nearest_hint
 from parley.spark.options.table import OPTIONS, Kind, SparkOption, Use, allowed, markdown_table
@@ -19,6 +19,9 @@ __all__ = [
     "nearest_option",
     "read_options", "read_value",
 ]  # fmt: skip
+
+OptionValue: TypeAlias = str | int | Ago | None
+"""What an option's text is read as, by its kind."""
 
 _INT64 = 2**63 - 1
 _NUMBERS: Mapping[Kind, Callable[[str], int | Ago]] = {
@@ -46,7 +49,7 @@ _SPARKS_PREFIXES = ("option.", "spark.", "__")
 class GivenOptions:
     """A user's options, checked: typed values by the table's names, and the `kafka.*` texts."""
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, OptionValue] = field(default_factory=dict)
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold credentials
     warnings: tuple[str, ...] = ()
 
@@ -65,7 +68,7 @@ def read_options(options: Mapping[str, str], use: Use) -> GivenOptions:
     Raises ConfigError for an option that does not exist (naming the nearest one) and for a value
     that cannot be read or is out of range.
     """
-    values = {option.name: option.default for option in OPTIONS}
+    values: dict[str, OptionValue] = {option.name: option.default for option in OPTIONS}
     kafka: dict[str, str] = {}
     warnings: list[str] = []
     for key, text in options.items():
@@ -94,7 +97,7 @@ def nearest_option(name: str) -> str:
     return hint
 
 
-def read_value(option: SparkOption, text: str) -> Any:
+def read_value(option: SparkOption, text: str) -> str | int | Ago:
     """Return an option's text as its type. Raises ConfigError with what is allowed."""
     text = str(text).strip()
     if option.kind is Kind.BOOLEAN:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TypeVar
 
 from pyspark.sql.datasource import (
     EqualTo,
@@ -26,6 +26,8 @@ from pyspark.sql.datasource import (
 )
 
 from parley.client import TopicPartition
+
+V = TypeVar("V", str, int)
 
 _HIGHEST = 2**63 - 1
 _NEVER_NULL = ("topic", "partition", "offset", "timestamp", "timestampType")
@@ -107,12 +109,11 @@ def _take_number(pushed: Pushed, one: Filter, column: str) -> tuple[Pushed | Non
     if bounds is None or not isinstance(value, int) or isinstance(value, bool):
         return None, False
     low, high = bounds(value)
-    first, last = f"first_{column}", f"last_{column}"
-    changes: dict[str, Any] = {
-        first: max(getattr(pushed, first), low),
-        last: min(getattr(pushed, last), high),
-    }
-    return replace(pushed, **changes), True
+    if column == "partition":
+        low, high = max(pushed.first_partition, low), min(pushed.last_partition, high)
+        return replace(pushed, first_partition=low, last_partition=high), True
+    low, high = max(pushed.first_offset, low), min(pushed.last_offset, high)
+    return replace(pushed, first_offset=low, last_offset=high), True
 
 
 _BOUNDS: dict[type, Callable[[int], tuple[int, int]]] = {
@@ -124,7 +125,7 @@ _BOUNDS: dict[type, Callable[[int], tuple[int, int]]] = {
 }
 
 
-def _values(one: Filter, kind: type) -> frozenset[Any] | None:
+def _values(one: Filter, kind: type[V]) -> frozenset[V] | None:
     if isinstance(one, EqualTo):
         found = (one.value,)
     elif isinstance(one, In):
@@ -134,7 +135,7 @@ def _values(one: Filter, kind: type) -> frozenset[Any] | None:
     return frozenset(found) if all(isinstance(value, kind) for value in found) else None
 
 
-def _milliseconds(value: Any) -> int | None:
+def _milliseconds(value: object) -> int | None:
     """Return a moment as ms since 1970, rounded down; None for none, or one before."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None

@@ -5,8 +5,6 @@ look at the cluster → report losses → hold back to the run's end → wait fo
 
 from __future__ import annotations
 
-from typing import Any
-
 from parley.client import TopicPartition
 from parley.spark.clients import client_for
 from parley.spark.options.source import SourceOptions
@@ -51,7 +49,7 @@ class StreamDriver:
         """Where the logs ended when this run looked last: without topic ids the only
         trace of what is not read yet.
         """
-        self._report: dict[str, Any] | None = None
+        self._report: dict[str, object] | None = None
 
     def first(self) -> Offsets:
         """Return where a new query starts, the same at every call."""
@@ -149,7 +147,7 @@ class StreamDriver:
         newest: Offsets,
         starts: dict[TopicPartition, int] | None,
         samples: dict[TopicPartition, Sample],
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return the end of the logs as JSON; with `reportLag` also how far behind it the
         query began this trigger.
         """
@@ -175,7 +173,7 @@ class StreamDriver:
         }
         return found
 
-    def report(self) -> dict[str, Any] | None:
+    def report(self) -> dict[str, object] | None:
         """Return what the last `next_end` saw: the logs' end, and the lag if wanted."""
         return self._report
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -41,7 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._schema = schema
         self._state: StreamDriver | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._options, self._schema)
 
     @property
@@ -51,7 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self._state
 
     @edge
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> dict[str, object]:
         """Return where a new query starts. Spark asks twice: both get the same answer."""
         return self._driver.first().to_json()
 
@@ -72,7 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._driver.take_target()
 
     @edge
-    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: Mapping[str, object], limit: ReadLimit) -> dict[str, object]:
         """Return where the next micro-batch ends; `start` itself when there is nothing to read yet.
 
         Raises DataLossError when something between `start` and there is gone and failOnDataLoss is
@@ -86,12 +86,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return dict(start) if end is begun else end.to_json()
 
     @edge
-    def reportLatestOffset(self) -> dict[str, Any] | None:
+    def reportLatestOffset(self) -> dict[str, object] | None:
         """Return the logs' end as `latestOffset` just saw it, unasked, and the lag with it."""
         return self._driver.report()
 
     @edge
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
+    def partitions(
+        self, start: Mapping[str, object], end: Mapping[str, object]
+    ) -> list[InputPartition]:
         """Return the ranges of the tasks of a micro-batch."""
         planned = self._driver.plan(Offsets.from_json(start), Offsets.from_json(end))
         return [RangePartition(found) for found in planned]
@@ -101,7 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Yield the rows of a range."""
         return read_range(partition.value, self._options, self._schema)
 
-    def commit(self, end: Mapping[str, Any]) -> None:
+    def commit(self, end: Mapping[str, object]) -> None:
         """Do nothing: `latestOffset` from there comes next, and commits what is done to the group
         of `commitToGroup`.
 

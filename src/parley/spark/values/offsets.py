@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from parley.client import TopicPartition, rewound
 from parley.errors import ConfigError
@@ -33,9 +32,9 @@ class Offsets:
     ids: Mapping[str, str] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the canonical form: equal states give dicts that print as equal text."""
-        found: dict[str, Any] = {FORMAT_KEY: FORMAT}
+        found: dict[str, object] = {FORMAT_KEY: FORMAT}
         topics = {tp.topic for tp in self.positions}
         ids = {topic: self.ids[topic] for topic in sorted(topics) if topic in self.ids}
         if ids:
@@ -48,7 +47,7 @@ class Offsets:
         return found | by_topic(self.positions)
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Offsets:
+    def from_json(cls, found: Mapping[str, object]) -> Offsets:
         """Return the offsets that a checkpoint holds.
 
         Raises ConfigError for what is no such thing: a checkpoint of another source, or of a later
@@ -64,9 +63,11 @@ class Offsets:
             positions = flatten(
                 {key: value for key, value in found.items() if not key.startswith("@")}
             )
-            epochs = flatten(found.get(EPOCHS_KEY, {}))
-            ids = {str(topic): str(text) for topic, text in found.get(IDS_KEY, {}).items()}
-        except (AttributeError, TypeError, ValueError) as error:
+            epochs = flatten(_mapping(found.get(EPOCHS_KEY, {})))
+            ids = {
+                str(topic): str(text) for topic, text in _mapping(found.get(IDS_KEY, {})).items()
+            }
+        except (TypeError, ValueError) as error:
             raise ConfigError(
                 f"these are not offsets of parley: {str(found)[:200]} ({error}). "
                 f"Is the checkpoint location that of another query?"
@@ -154,11 +155,17 @@ def by_topic(values: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
     return found
 
 
-def flatten(found: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{value!r} instead of a mapping")
+    return value
+
+
+def flatten(found: Mapping[str, object]) -> dict[TopicPartition, int]:
     """Return the inverse of `by_topic`. Raises ValueError, TypeError or AttributeError."""
     values = {}
     for topic, partitions in found.items():
-        for partition, value in partitions.items():
+        for partition, value in _mapping(partitions).items():
             if isinstance(value, bool) or not isinstance(value, int):
                 raise TypeError(f"{topic}-{partition} has {value!r} instead of a number")
             values[TopicPartition(topic, int(partition))] = value

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from parley.client import TopicPartition
 from parley.errors import ConfigError
+from parley.types import Json
 
 _INT64 = 2**63 - 1
 
@@ -58,16 +58,21 @@ def read_histories(option: str, text: str) -> tuple[dict[str, str], dict[TopicPa
     """
     example = '{"topicA":{"0":12}}'
     found = _topics(option, text, example)
-    ids, epochs = found.get("@ids", {}), found.get("@epochs", {})
-    if not isinstance(ids, dict) or not all(isinstance(text, str) for text in ids.values()):
-        raise _shape(option, f'"@ids" has {_show(ids)}', '{"topicA":"Y2kW…"}')
+    known, epochs = found.get("@ids", {}), found.get("@epochs", {})
+    ids = (
+        {topic: text for topic, text in known.items() if isinstance(text, str)}
+        if isinstance(known, dict)
+        else {}
+    )
+    if ids != known:
+        raise _shape(option, f'"@ids" has {_show(known)}', '{"topicA":"Y2kW…"}')
     if not isinstance(epochs, dict):
         raise _shape(option, f'"@epochs" has {_show(epochs)}', example)
     return ids, _partition_values(option, epochs, example, low=0, what="a leader epoch")
 
 
 def _partition_values(
-    option: str, topics: dict[str, Any], example: str, *, low: int, what: str
+    option: str, topics: dict[str, Json], example: str, *, low: int, what: str
 ) -> dict[TopicPartition, int]:
     found = {}
     for topic, values in topics.items():
@@ -88,7 +93,7 @@ def _partition_values(
     return found
 
 
-def _topics(option: str, text: str, example: str) -> dict[str, Any]:
+def _topics(option: str, text: str, example: str) -> dict[str, Json]:
     try:
         found = json.loads(text, object_pairs_hook=_no_duplicates)
     except json.JSONDecodeError as error:
@@ -108,7 +113,7 @@ class _DuplicateKeyError(Exception):
     pass
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -116,7 +121,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _show(value: Any) -> str:
+def _show(value: Json) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -18,10 +18,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from parley.errors import RemoteProtocolError
 from parley.spark.write.turns import Identity, Pool, Slot, Turn
+from parley.types import Json
 
 VERSION = 1
 
@@ -108,7 +109,7 @@ def newest(entries: Iterable[Entry]) -> Newest:
 
 def encode(entry: Entry) -> str:
     """Return an entry as text."""
-    body: dict[str, Any] = {"parley": VERSION}
+    body: dict[str, object] = {"parley": VERSION}
     if isinstance(entry, Intent):
         body |= {
             "kind": "intent",
@@ -135,7 +136,7 @@ def decode(text: str | bytes) -> Entry:
     Raises RemoteProtocolError for a text that is none, and for one of a later version of parley.
     """
     try:
-        body = json.loads(text)
+        body = _object(json.loads(text))
         version = body["parley"]
         if version != VERSION:
             raise RemoteProtocolError(
@@ -150,7 +151,13 @@ def decode(text: str | bytes) -> Entry:
         ) from error
 
 
-def _entry(body: Any) -> Entry:
+def _object(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        raise TypeError(value)
+    return value
+
+
+def _entry(body: dict[str, Json]) -> Entry:
     kind = body["kind"]
     if kind == "intent":
         return Intent(
@@ -166,9 +173,9 @@ def _entry(body: Any) -> Entry:
     raise ValueError(kind)
 
 
-def _transactions(rows: Any) -> Iterator[OpenTransaction]:
-    for row in rows:
-        slot, *numbers = map(_number, row)
+def _transactions(rows: Json) -> Iterator[OpenTransaction]:
+    for row in _list(rows):
+        slot, *numbers = map(_number, _list(row))
         turn, after, identity, (rows_written,) = (
             numbers[0:2],
             numbers[2:4],
@@ -178,24 +185,30 @@ def _transactions(rows: Any) -> Iterator[OpenTransaction]:
         yield OpenTransaction(slot, Turn(*turn), Turn(*after), Identity(*identity), rows_written)
 
 
-def _idle(rows: Any) -> Iterator[tuple[int, Slot]]:
-    for row in rows:
-        slot, *numbers = map(_number, row)
+def _idle(rows: Json) -> Iterator[tuple[int, Slot]]:
+    for row in _list(rows):
+        slot, *numbers = map(_number, _list(row))
         spare = Turn(*numbers[2:]) if numbers[2:] else None
         yield slot, Slot(Turn(*numbers[0:2]), spare)
 
 
-def _identity(pair: Any) -> Identity:
-    return Identity(*map(_number, pair))
+def _identity(pair: Json) -> Identity:
+    return Identity(*map(_number, _list(pair)))
 
 
-def _number(value: Any) -> int:
+def _list(value: Json) -> list[Json]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(value)
     return value
 
 
-def _text(value: Any) -> str:
+def _text(value: Json) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
     return value

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -178,7 +178,7 @@ class TransactionalBatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[
             (fence,) = self._driver().coordination.init([query_id_name(self._prefix)])
             self._plan = Plan(self._prefix, fence)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         self.plan()
         return self.__dict__
 
@@ -219,7 +219,7 @@ class TransactionalStreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: 
         if self._plan is None:
             self._plan = _driver_for(self._options).plan()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         self.plan()
         return self.__dict__
 
