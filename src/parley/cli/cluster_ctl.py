@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,9 @@ from parley.devcluster.control.commands import Argument, Command, commands, find
 from parley.devcluster.control.control import SOCKET_NAME
 from parley.errors import ConfigError, KafkaError, NetworkError, nearest_hint
 from parley.net.lines import LineClient
-from parley.types import Json
+
+if TYPE_CHECKING:
+    from parley.types import Json
 
 # Everything behind the command's name belongs to it: the table of commands knows its options.
 CTL_SETTINGS = {

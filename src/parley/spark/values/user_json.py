@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from parley.client import TopicPartition
 from parley.errors import ConfigError
-from parley.types import Json
+
+if TYPE_CHECKING:
+    from parley.types import Json
 
 _INT64 = 2**63 - 1
 

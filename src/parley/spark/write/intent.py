@@ -18,11 +18,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from parley.errors import RemoteProtocolError
 from parley.spark.write.turns import Identity, Pool, Slot, Turn
-from parley.types import Json
+
+if TYPE_CHECKING:
+    from parley.types import Json
 
 VERSION = 1
 
