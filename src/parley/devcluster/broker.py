@@ -21,6 +21,7 @@ from parley.devcluster.release.profile import Profile, make_profile
 from parley.devcluster.security.listeners import Listeners
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
+from parley.devcluster.state.groups.share.sessions import ShareSessions
 from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.devcluster.timers import Timers
 from parley.messages import FetchRequest, Message, ProduceRequest
@@ -66,6 +67,7 @@ class Broker:
         self._servers: dict[str, Server] = {}
         self._held_ports: list[Callable[[], None]] = []
         self._fetch_sessions = self._no_sessions()
+        self._share_sessions = ShareSessions()
 
     def __repr__(self) -> str:
         how = "running" if self.running else "stopped"
@@ -105,6 +107,9 @@ class Broker:
         """Accept connections, at the ports of before. Raises NetworkError if one is taken."""
         self.give_up_ports()
         self._fetch_sessions = self._no_sessions()
+        self._share_sessions = ShareSessions(
+            self._shared.state.settings.group_share_max_share_sessions
+        )
         policy = ReleasePolicy(self.profile, self._refused, lambda: self.dialect)
         shared = self._shared
         idle_ms = shared.state.settings.connections_max_idle_ms
@@ -168,6 +173,20 @@ class Broker:
     # -- requests ------------------------------------------------------------------------------
 
     async def _converse(self, listener: str, connection: ServerConnection) -> None:
+        try:
+            await self._answer_all(listener, connection)
+        finally:
+            self._lost(connection)
+
+    def _lost(self, connection: ServerConnection) -> None:
+        """End the share sessions of a connection that ended: others may have
+        what was acquired there.
+        """
+        ended = self._share_sessions.lost(id(connection))
+        for session in ended if self.state is not None else ():
+            self._shared.state.share_groups.release(session)
+
+    async def _answer_all(self, listener: str, connection: ServerConnection) -> None:
         async for request in connection:
             self._note(request)
             faults = self._faults_of(request) if self._shared.faults else {}
@@ -240,6 +259,8 @@ class Broker:
             request.client_id,
         )
         call.client_host = f"/{connection.peer.host}"
+        call.share_sessions, call.connection = self._share_sessions, id(connection)
+        call.clock = self._shared.now_ms
         call.listener = None if listener == self._shared.listeners.first else listener
         handler = HANDLERS[request.api_key]
         work = None if handler.ahead is None else handler.ahead(call, message)
@@ -252,6 +273,7 @@ class Broker:
         self._shared.timers.arm()
         if isinstance(answer, Wait):
             answer = await self._wait(connection, answer)
+            self._shared.timers.arm()
         if isinstance(answer, Slices):
             answer = await self._in_slices(connection, answer)
         return answer

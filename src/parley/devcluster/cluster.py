@@ -120,7 +120,12 @@ class AsyncLocalCluster:
 
     def _make_shared(self, state: ClusterState) -> Shared:
         now_ms = time_of_day(self._clock, self.settings.start_time_ms)
-        parts: list[Timed] = [state.transactions, state.classic_groups, state.consumer_groups]
+        parts: list[Timed] = [
+            state.transactions,
+            state.classic_groups,
+            state.consumer_groups,
+            state.share_groups,
+        ]
         self._timers = timers = Timers(parts, self._clock, now_ms)
         timers.arm()
         shared = Shared(

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.devcluster.handlers.base import Call
+from parley.devcluster.handlers.group_settings import check_group_config
 from parley.devcluster.handlers.h32_describe_configs import require_this_broker
 from parley.devcluster.handlers.mirror import Chain, each
-from parley.devcluster.release.configs import BROKER, TOPIC, Config, Configs, configs_of
+from parley.devcluster.release.configs import BROKER, GROUP, TOPIC, Config, Configs, configs_of
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import check_topic_name
 from parley.errors.codes import (
@@ -72,6 +73,8 @@ def _alter(call: Call, asked: Resource, change: Change, *, validate_only: bool) 
         _alter_topic(call, asked.resource_name, change, validate_only=validate_only)
     elif asked.resource_type == BROKER and call.profile.behaviour.alters_brokers:
         _alter_broker(call, asked.resource_name, change, validate_only=validate_only)
+    elif asked.resource_type == GROUP and call.profile.behaviour.knows_group_resources:
+        _alter_group(call, asked.resource_name, change, validate_only=validate_only)
     else:
         raise Refused(
             INVALID_REQUEST,
@@ -112,6 +115,16 @@ def _alter_broker(call: Call, name: str, change: Change, *, validate_only: bool)
             raise Refused(INVALID_REQUEST, f"Invalid value {value} for configuration {key}")
     if not validate_only:
         call.cluster.alter_broker(name, configs)
+
+
+def _alter_group(call: Call, name: str, change: Change, *, validate_only: bool) -> None:
+    if not name:
+        raise Refused(INVALID_REQUEST, "Default group resources are not allowed.")
+    configs = change(call.cluster.group_configs(name), configs_of(call.profile.release, GROUP))
+    for key, value in configs.items():
+        check_group_config(call.profile.release, key, value)
+    if not validate_only:
+        call.cluster.alter_group(name, configs)
 
 
 def check_topic_config(known: Configs, name: str, value: str, value_code: int) -> None:

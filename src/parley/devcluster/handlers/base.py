@@ -14,12 +14,19 @@ from typing import Generic, Protocol, TypeVar
 from parley.devcluster.release.profile import Profile
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
+from parley.devcluster.state.groups.share.sessions import ShareSessions
 from parley.devcluster.state.image import NO_LEADER, BrokerImage, ClusterImage, PartitionImage
 from parley.devcluster.state.log.replica import Replica
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.errors.codes import NOT_LEADER_OR_FOLLOWER
-from parley.messages import FetchResponse, Message, ProduceResponse
+from parley.messages import (
+    FetchResponse,
+    Message,
+    ProduceResponse,
+    ShareAcknowledgeResponse,
+    ShareFetchResponse,
+)
 from parley.schema import ApiKey, VersionRange
 
 Q = TypeVar("Q", bound=Message)
@@ -46,8 +53,18 @@ class Call:
     ahead: dict[int, object] = field(default_factory=dict)
     """What was done before the handler ran, by what it was done to; see `Handler.ahead`."""
     listener: str | None = None
+    share_sessions: ShareSessions = field(default_factory=ShareSessions)
+    connection: int = 0
+    """The number of the connection that the request came by, among those of the broker."""
+    clock: Callable[[], int] | None = None
+    """The time of day for answers that have to wait; without it, that of the request."""
     _seen: tuple[ClusterImage, ClusterImage] | None = None
     """The broker's image that was last asked for, and the same as clients of `listener` see it."""
+
+    @property
+    def present_ms(self) -> int:
+        """The time of day now, while `now_ms` is when the request came."""
+        return self.now_ms if self.clock is None else self.clock()
 
     @property
     def image(self) -> ClusterImage:
@@ -142,8 +159,19 @@ def leader_replica(call: Call, topic: str, index: int, current_leader_epoch: int
     return replica
 
 
-E = TypeVar("E", FetchResponse.NodeEndpoint, ProduceResponse.NodeEndpoint)
-Hinted = FetchResponse.PartitionData | ProduceResponse.PartitionProduceResponse
+E = TypeVar(
+    "E",
+    FetchResponse.NodeEndpoint,
+    ProduceResponse.NodeEndpoint,
+    ShareFetchResponse.NodeEndpoint,
+    ShareAcknowledgeResponse.NodeEndpoint,
+)
+Hinted = (
+    FetchResponse.PartitionData
+    | ProduceResponse.PartitionProduceResponse
+    | ShareFetchResponse.PartitionData
+    | ShareAcknowledgeResponse.PartitionData
+)
 
 
 class LeaderHints:
@@ -155,13 +183,9 @@ class LeaderHints:
     """
 
     def __init__(
-        self,
-        image: ClusterImage,
-        response: FetchResponse | ProduceResponse,
-        codes: Sequence[int] = (NOT_LEADER_OR_FOLLOWER,),
+        self, image: ClusterImage, codes: Sequence[int] = (NOT_LEADER_OR_FOLLOWER,)
     ) -> None:
         self._image = image
-        self._response = response
         self._codes = codes
         self._nodes: dict[int, BrokerImage] = {}
 
@@ -177,21 +201,12 @@ class LeaderHints:
         partition.current_leader.leader_epoch = found.leader_epoch
         self._nodes[broker.id] = broker
 
-    def write(self) -> None:
-        """Put the endpoints into the response."""
-        response, brokers = self._response, self._nodes.values()
-        if isinstance(response, FetchResponse):
-            response.node_endpoints = [
-                _endpoint(response.NodeEndpoint, broker) for broker in brokers
-            ]
-        else:
-            response.node_endpoints = [
-                _endpoint(response.NodeEndpoint, broker) for broker in brokers
-            ]
-
-
-def _endpoint(kind: type[E], broker: BrokerImage) -> E:
-    return kind(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+    def endpoints(self, kind: type[E]) -> list[E]:
+        """Return the endpoints of the leaders that were named."""
+        return [
+            kind(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in self._nodes.values()
+        ]
 
 
 def code_of(error: Refused | OSError, storage_code: int) -> int:

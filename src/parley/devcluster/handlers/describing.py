@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from parley.devcluster.handlers.base import Call
-from parley.devcluster.release.configs import BROKER, TOPIC, Config, configs_of
+from parley.devcluster.release.configs import BROKER, GROUP, TOPIC, Config, configs_of
 from parley.devcluster.security.listeners import listener_texts
 from parley.devcluster.state.topics import INHERITED, TopicSettings
 
-DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 1, 2, 3, 4, 5
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT, DYNAMIC_GROUP = 1, 2, 3, 4, 5, 8
 """Where a value comes from (ConfigSource)."""
 ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
 MIN_ISR = "min.insync.replicas"
@@ -91,6 +91,34 @@ def _inherited(call: Call, config: Config, brokers: _BrokerPlaces) -> list[Place
         return found
     # before 1.1 what a topic does not set is a default
     return [place._replace(source=DEFAULT) for place in found]
+
+
+def group_configs(call: Call, name: str) -> Iterator[Described]:
+    """Yield every setting of a group: its own, or the brokers' that stands behind it."""
+    own, of_brokers = call.cluster.group_configs(name), configs_of(call.profile.release, BROKER)
+    set_here = group_defaults(call)
+    for config in configs_of(call.profile.release, GROUP).values():
+        behind = f"group.{config.name}"
+        places = [Place(config.name, own[config.name], DYNAMIC_GROUP)] if config.name in own else []
+        if config.name in set_here:
+            places.append(Place(behind, set_here[config.name], STATIC))
+        name_of_default = behind if behind in of_brokers else config.name
+        places.append(Place(name_of_default, config.default, DEFAULT))
+        yield Described(config, tuple(places))
+
+
+def group_defaults(call: Call) -> dict[str, str]:
+    """Return what would stand in server.properties about share groups, by
+    the groups' names for it.
+    """
+    wanted, usual = call.cluster.settings, type(call.cluster.settings)()
+    found: dict[str, str] = {}
+    for name in configs_of(call.profile.release, GROUP):
+        field = f"group_{name.replace('.', '_')}"
+        value = getattr(wanted, field, None)
+        if value is not None and value != getattr(usual, field):
+            found[name] = str(value)
+    return found
 
 
 def broker_configs(call: Call) -> Iterator[Described]:

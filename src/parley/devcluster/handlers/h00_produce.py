@@ -312,7 +312,7 @@ def _replicated(outcomes: Sequence[_Outcome]) -> bool:
 
 def _response(call: Call, topics: Sequence[_Topic]) -> ProduceResponse:
     response = ProduceResponse()
-    hints = LeaderHints(call.image, response)
+    hints = LeaderHints(call.image)
     for topic in topics:
         partitions = []
         for outcome in topic.outcomes:
@@ -335,7 +335,7 @@ def _response(call: Call, topics: Sequence[_Topic]) -> ProduceResponse:
             )
         )
     if call.version >= FIRST_HINT_VERSION:
-        hints.write()
+        response.node_endpoints = hints.endpoints(response.NodeEndpoint)
     return response
 
 

@@ -342,12 +342,12 @@ class _Fetch:
             )
         answer = self._reading.answer(response, answered)
         if self._call.version >= FIRST_HINT_VERSION:
-            hints = LeaderHints(self._call.image, answer, HINT_CODES)
+            hints = LeaderHints(self._call.image, HINT_CODES)
             for shown in answered:
                 hints.hint(
                     shown.part, shown.part.error_code, shown.followed.topic, shown.followed.index
                 )
-            hints.write()
+            answer.node_endpoints = hints.endpoints(answer.NodeEndpoint)
         return answer
 
     def _partition(

@@ -3,28 +3,34 @@
 Behaviours:
 - The coordinator follows from the key's Java hash over the brokers alive: the same answer from each
   broker, another one when a broker comes or goes. There is no wait for `__consumer_offsets`.
+- A share group's key names the group, a topic by its id, and a partition:
+  `group:topicId:partition`; another form is INVALID_REQUEST. Before 4.2 there are no share groups,
+  and the key type does not exist.
 - A key type that does not exist closes the connection before 2.3, is UNKNOWN_SERVER_ERROR up to 2.4
   and INVALID_REQUEST in 2.8 and later.
 
 Version notes:
 - v1+ key type (0 group, 1 transaction) and error message (KIP-98), v4+ several keys (KIP-699), v6+
-  key type 2, share groups (KIP-932): answered UNSUPPORTED_VERSION below and INVALID_REQUEST without
-  support.
+  key type 2, share groups (KIP-932).
 
-Not implemented: share group coordinators (INVALID_REQUEST), the `__consumer_offsets` topic.
+Not implemented: the `__consumer_offsets` topic.
 """
 
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, NoAnswer
 from parley.devcluster.handlers.coordination import find_coordinator
-from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION
+from parley.devcluster.handlers.sharing import serves_share_groups
+from parley.devcluster.state.groups.offsets import GROUP, SHARE, TRANSACTION
 from parley.devcluster.state.refused import Refused
+from parley.errors import ConfigError
 from parley.errors.codes import INVALID_REQUEST, NONE
 from parley.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from parley.schema import ApiKey, VersionRange
+from parley.types import parse_uuid
 
 FIRST_KEYS_VERSION = 4
+FIRST_SHARE_VERSION = 6
 
 
 def handle(call: Call, request: FindCoordinatorRequest) -> Answer:
@@ -52,7 +58,9 @@ def _fill(
     answer: FindCoordinatorResponse | FindCoordinatorResponse.Coordinator,
 ) -> None:
     try:
-        if request.key_type not in (GROUP, TRANSACTION):
+        if request.key_type == SHARE and serves_share_groups(call):
+            _check_share_key(call, key)
+        elif request.key_type not in (GROUP, TRANSACTION):
             code = call.profile.behaviour.unknown_key_type_code
             raise Refused(
                 INVALID_REQUEST if code is None else code,
@@ -67,6 +75,20 @@ def _fill(
         if call.version < FIRST_KEYS_VERSION:
             answer.error_message = call.profile.behaviour.coordinator_message
         answer.node_id, answer.host, answer.port = broker.id, broker.host, broker.port
+
+
+def _check_share_key(call: Call, key: str) -> None:
+    """Raise Refused (INVALID_REQUEST) unless a key names a group, a topic by
+    its id, and a partition.
+    """
+    group, _, place = key.partition(":")
+    topic_id, _, index = place.rpartition(":")
+    try:
+        found = len(parse_uuid(topic_id)) > 0
+    except ConfigError:
+        found = False
+    if not (group and found and index.isdecimal()) or call.version < FIRST_SHARE_VERSION:
+        raise Refused(INVALID_REQUEST, "")
 
 
 def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoordinatorResponse:

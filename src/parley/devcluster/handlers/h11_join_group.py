@@ -4,7 +4,7 @@ Behaviours:
 - Answered by the group's coordinator (others: NOT_COORDINATOR), when all members of the group have
   joined, or the rebalance timeout of the slowest is over (H4, H6). The machine is
   `state.groups.classic`.
-- A group whose members speak the consumer protocol: INCONSISTENT_GROUP_PROTOCOL.
+- A group whose members speak the consumer protocol, and a share group: INCONSISTENT_GROUP_PROTOCOL.
 - Session timeouts outside the bounds of the release: INVALID_SESSION_TIMEOUT (G9).
 
 Version notes:
@@ -19,7 +19,7 @@ Not implemented: conversion between the classic and the consumer protocol.
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, Wait
-from parley.devcluster.handlers.membership import classic_rules, require_group
+from parley.devcluster.handlers.membership import classic_rules, is_share_group, require_group
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.groups.classic.group import MemberIdRequired
 from parley.devcluster.state.groups.classic.members import Join, JoinAnswer
@@ -77,6 +77,8 @@ def _check(call: Call, request: JoinGroupRequest) -> None:
             "the session timeout is not between those that the broker allows",
         )
     modern = call.cluster.consumer_groups.get(request.group_id)
+    if is_share_group(call, request.group_id):
+        raise Refused(INCONSISTENT_GROUP_PROTOCOL, "the group is a share group")
     if modern is not None and modern.members:
         raise Refused(
             INCONSISTENT_GROUP_PROTOCOL, "the group's members speak the consumer protocol"

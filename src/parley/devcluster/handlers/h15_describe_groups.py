@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
-from parley.devcluster.handlers.membership import serves_consumer_groups, state_name
+from parley.devcluster.handlers.membership import is_share_group, serves_consumer_groups, state_name
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.groups.classic.group import ClassicGroup, GroupState
 from parley.devcluster.state.refused import Refused
@@ -63,7 +63,8 @@ def _describe(call: Call, described: DescribeGroupsResponse.DescribedGroup, name
         described.group_state = DEAD
         if call.version >= FIRST_NOT_FOUND_VERSION:
             described.authorized_operations = call.profile.behaviour.unasked_operations
-            how = "not found." if modern is None else "is not a classic group."
+            known = modern is not None or is_share_group(call, name)
+            how = "not found." if not known else "is not a classic group."
             raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} {how}")
 
 

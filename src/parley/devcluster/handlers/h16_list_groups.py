@@ -1,7 +1,7 @@
 """ListGroups (16), v0-5.
 
 Behaviours:
-- Lists the groups that this broker coordinates: those with members, of either protocol, and those
+- Lists the groups that this broker coordinates: those with members, of each protocol, and those
   that have only committed offsets, which are Empty; 0.9 leaves these out.
 
 Version notes:
@@ -22,7 +22,7 @@ from parley.messages import ListGroupsRequest, ListGroupsResponse
 from parley.schema import ApiKey, VersionRange
 
 EMPTY = "Empty"
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 
 
 def handle(call: Call, request: ListGroupsRequest) -> Answer:
@@ -54,6 +54,10 @@ def _groups(call: Call) -> Iterator[ListGroupsResponse.ListedGroup]:
             yield listed(group_id=name, protocol_type=kind, group_state=state, group_type=CLASSIC)
         elif call.profile.behaviour.lists_simple_groups:
             yield listed(group_id=name, protocol_type="", group_state=EMPTY, group_type=CLASSIC)
+    for group in call.cluster.share_groups:
+        yield listed(
+            group_id=group.name, protocol_type=SHARE, group_state=group.state, group_type=SHARE
+        )
 
 
 def refuse(request: ListGroupsRequest, version: int, code: int) -> ListGroupsResponse:

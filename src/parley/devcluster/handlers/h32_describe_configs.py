@@ -2,7 +2,7 @@
 
 Behaviours:
 - Topics, the broker that is asked (others: INVALID_REQUEST), all brokers by the empty name (1.1+);
-  metrics and group resources with their defaults where the release has them, no loggers.
+  groups, and metrics with their defaults, where the release has them, no loggers.
 - What a release lists, with type, default and what a topic inherits, is measured on real brokers.
 - Sensitive values are null. A topic that does not exist has defaults before 2.0, later it is an
   error.
@@ -12,7 +12,7 @@ Version notes:
   (KIP-226), v3+ type and documentation (KIP-569; in parley's own words, null where the setting has
   no effect here).
 
-Not implemented: loggers (an empty list), dynamic settings of groups and metrics.
+Not implemented: loggers (an empty list), dynamic settings of metrics.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from parley.devcluster.handlers.describing import (
     Described,
     Place,
     broker_configs,
+    group_configs,
     shared_configs,
     topic_configs,
 )
@@ -82,9 +83,9 @@ def _described(call: Call, kind: int, name: str) -> Iterable[Described]:
     if kind == LOGGER and behaviour.knows_loggers:
         require_this_broker(call, name)
         return ()
-    if (kind == METRICS and behaviour.knows_metrics_resources) or (
-        kind == GROUP and behaviour.knows_group_resources
-    ):
+    if kind == GROUP and behaviour.knows_group_resources:
+        return group_configs(call, name)
+    if kind == METRICS and behaviour.knows_metrics_resources:
         return _defaults(call, kind)
     raise Refused(INVALID_REQUEST, f"resources of type {kind} are not known")
 

@@ -5,11 +5,14 @@ Behaviours:
   broker (the empty name, 1.1+); those left out return to their defaults.
 - Settings of topics are checked by what the release knows; those of brokers by whether they can
   change while it runs.
+- Those of groups (4.0+) too, whether the group exists or not; `share.*` take effect
+  (`group_settings`).
 
 Version notes:
 - v2 flexible.
 
-Not implemented: loggers, groups and metrics (INVALID_REQUEST).
+Not implemented: loggers and metrics (INVALID_REQUEST); other settings of groups than `share.*` are
+kept and shown.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ Behaviours:
 Version notes:
 - v1 flexible.
 
-Not implemented: loggers, groups and metrics (INVALID_REQUEST).
+Not implemented: loggers and metrics (INVALID_REQUEST); other settings of groups than `share.*` are
+kept and shown.
 """
 
 from __future__ import annotations

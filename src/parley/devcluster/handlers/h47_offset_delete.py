@@ -1,8 +1,8 @@
 """OffsetDelete (47), v0-0.
 
 Behaviours:
-- Done by the group's coordinator (others: NOT_COORDINATOR); a group without offsets is
-  GROUP_ID_NOT_FOUND for the whole answer.
+- Done by the group's coordinator (others: NOT_COORDINATOR); a group without offsets, and a share
+  group, is GROUP_ID_NOT_FOUND for the whole answer.
 - Partitions that do not exist: UNKNOWN_TOPIC_OR_PARTITION each; the others are deleted, with or
   without an offset. Those of topics that members subscribe to: GROUP_SUBSCRIBED_TO_TOPIC.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
-from parley.devcluster.handlers.membership import exists, is_subscribed
+from parley.devcluster.handlers.membership import exists, is_share_group, is_subscribed
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
@@ -63,7 +63,7 @@ def _check_group(call: Call, name: str) -> None:
     if not name:
         raise Refused(INVALID_GROUP_ID, "a group needs a name")
     require_coordinator(call, name)
-    if not exists(call, name):
+    if not exists(call, name) or is_share_group(call, name):
         raise Refused(GROUP_ID_NOT_FOUND, f"there is no group {name}")
 
 

@@ -5,7 +5,8 @@ Behaviours:
   from 4.0 on. The releases before that advertise it answer UNSUPPORTED_VERSION.
 - The group, its epochs and its target are `state.groups.modern`; what changed is in the journal
   first.
-- A group that has members of the classic protocol is not converted: GROUP_ID_NOT_FOUND.
+- A group that has members of the classic protocol is not converted, and a share group is none:
+  GROUP_ID_NOT_FOUND.
 
 Version notes:
 - v1+ regular expressions (KIP-848) and member ids that clients make (KIP-1082). In v0 the broker
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
-from parley.devcluster.handlers.membership import serves_consumer_groups
+from parley.devcluster.handlers.membership import is_share_group, serves_consumer_groups
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.patterns import Pattern, PatternError
 from parley.devcluster.state.groups.modern.assignors import Part
@@ -26,6 +27,7 @@ from parley.devcluster.state.groups.modern.group import Heartbeat, HeartbeatAnsw
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
     COORDINATOR_NOT_AVAILABLE,
+    GROUP_ID_NOT_FOUND,
     INVALID_REGULAR_EXPRESSION,
     INVALID_REQUEST,
     UNSUPPORTED_VERSION,
@@ -42,6 +44,8 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Answer:
     try:
         check(call, request)
         require_coordinator(call, request.group_id)
+        if is_share_group(call, request.group_id):
+            raise Refused(GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
         topics = Topics(_topics(call), lambda regex: _matching(call, regex))
         heard = call.cluster.consumer_groups.heartbeat(
             request.group_id, _heartbeat(call, request), topics, settings_of(call), call.now_ms

@@ -15,7 +15,7 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.h68_consumer_group_heartbeat import by_topic
-from parley.devcluster.handlers.membership import serves_consumer_groups
+from parley.devcluster.handlers.membership import is_share_group, serves_consumer_groups
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.modern.group import ConsumerGroup
@@ -50,7 +50,8 @@ def handle(call: Call, request: ConsumerGroupDescribeRequest) -> Answer:
 def _describe(call: Call, described: Response.DescribedGroup, name: str) -> None:
     group = call.cluster.consumer_groups.get(name)
     if group is None:
-        kind = "is not a consumer group." if name in call.cluster.groups.names() else "not found."
+        known = name in call.cluster.groups.names() or is_share_group(call, name)
+        kind = "is not a consumer group." if known else "not found."
         raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} {kind}")
     described.group_state, described.assignor_name = group.state, group.assignor
     described.group_epoch, described.assignment_epoch = group.epoch, group.target_epoch

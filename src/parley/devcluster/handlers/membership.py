@@ -2,7 +2,8 @@
 is in it.
 
 A group has members of the classic protocol, of the consumer protocol (KIP-848), or none: then only
-its offsets are known.
+its offsets are known. A share group (KIP-932) is one until it is deleted, and no other API may have
+it.
 """
 
 from __future__ import annotations
@@ -79,14 +80,25 @@ def state_name(call: Call, group: ClassicGroup) -> str:
 
 
 def has_members(call: Call, name: str) -> bool:
-    """Whether a group has members, of either protocol."""
-    return live_group(call, name) is not None or call.cluster.classic_groups.live(name) is not None
+    """Whether a group has members, of any protocol."""
+    shared = call.cluster.share_groups.get(name)
+    known = (live_group(call, name), call.cluster.classic_groups.live(name))
+    return any(one is not None for one in known) or bool(shared is not None and shared.members)
+
+
+def is_share_group(call: Call, name: str) -> bool:
+    """Whether a name is that of a share group, with members or without."""
+    return call.cluster.share_groups.get(name) is not None
 
 
 def exists(call: Call, name: str) -> bool:
     """Whether a group has members, had some, or has offsets."""
     state = call.cluster
-    known = (state.classic_groups.get(name), state.consumer_groups.get(name))
+    known = (
+        state.classic_groups.get(name),
+        state.consumer_groups.get(name),
+        state.share_groups.get(name),
+    )
     return name in state.groups.names() or any(one is not None for one in known)
 
 
@@ -99,6 +111,8 @@ def check_commit(
     `check_epoch`.
     """
     modern, classic = live_group(call, name), call.cluster.classic_groups.live(name)
+    if is_share_group(call, name):
+        raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} is not a consumer group.")
     if modern is not None:
         check_outsider(modern, epoch, member_id)
     elif classic is not None:

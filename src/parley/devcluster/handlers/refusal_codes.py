@@ -10,17 +10,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from parley.devcluster.handlers.base import Call
-from parley.devcluster.handlers.mirror import Chain, each, top
+from parley.devcluster.handlers.mirror import Chain, top
 from parley.devcluster.release.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC
 from parley.errors.codes import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     DUPLICATE_RESOURCE,
     ELECTION_NOT_NEEDED,
-    GROUP_ID_NOT_FOUND,
     INCONSISTENT_CLUSTER_ID,
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REQUEST,
-    INVALID_SHARE_SESSION_EPOCH,
     NO_REASSIGNMENT_IN_PROGRESS,
     RESOURCE_NOT_FOUND,
     UNACCEPTABLE_CREDENTIAL,
@@ -33,17 +31,14 @@ from parley.messages import (
     AlterUserScramCredentialsResponse,
     CreateDelegationTokenResponse,
     DescribeClientQuotasResponse,
-    DescribeShareGroupOffsetsResponse,
     DescribeUserScramCredentialsResponse,
     ListConfigResourcesResponse,
 )
 
 if TYPE_CHECKING:
     from parley.messages import (
-        AlterShareGroupOffsetsRequest,
         CreateDelegationTokenRequest,
         DescribeClientQuotasRequest,
-        DescribeShareGroupOffsetsRequest,
         DescribeUserScramCredentialsRequest,
         ExpireDelegationTokenRequest,
         ListConfigResourcesRequest,
@@ -55,11 +50,8 @@ Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 Choose = Callable[[Call, Chain], int]
 
-ACKNOWLEDGE_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST, INVALID_SHARE_SESSION_EPOCH)
-SHARE_OFFSET_CODES = (GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_VERSION)
 TOKEN_CODES = (DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,)
 NEW_GROUP_CODES = (UNSUPPORTED_VERSION, INVALID_REQUEST)
-DESCRIBED_CODES = (GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION)
 CREDENTIAL_CODES = (
     INVALID_REQUEST, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE, UNACCEPTABLE_CREDENTIAL,
     UNSUPPORTED_SASL_MECHANISM,
@@ -71,48 +63,8 @@ ANONYMOUS = ("User", "ANONYMOUS")
 FIRST_REQUESTER_VERSION = 3
 VOTER_CODES = (UNSUPPORTED_VERSION, INCONSISTENT_CLUSTER_ID)
 
-SHARES = "share.version"
-
 
 # -- groups ----------------------------------------------------------------------------------------
-
-
-def share_heartbeat(call: Call, chain: Chain) -> int:
-    """Say that the protocol is off, and before that, in releases that have it on, what
-    is wrong with the request.
-    """
-    (request,) = chain
-    joins_nothing = request.member_epoch == 0 and not request.subscribed_topic_names
-    wrong = not request.group_id or not request.member_id or joins_nothing
-    return INVALID_REQUEST if _shares(call) and wrong else UNSUPPORTED_VERSION
-
-
-def share_session(call: Call, chain: Chain) -> int:
-    """As `share_heartbeat`, for what members of share groups read."""
-    (request,) = chain
-    batches = any(
-        part.acknowledgement_batches for topic in request.topics for part in topic.partitions
-    )
-    wrong = not (request.group_id and request.member_id) or (
-        request.share_session_epoch == 0 and batches
-    )
-    return INVALID_REQUEST if _shares(call) and wrong else UNSUPPORTED_VERSION
-
-
-def share_acknowledge(call: Call, chain: Chain) -> int:
-    """As `share_session`; a session cannot begin with acknowledgements."""
-    (request,) = chain
-    if not _shares(call):
-        return UNSUPPORTED_VERSION
-    if not (request.group_id and request.member_id):
-        return INVALID_REQUEST
-    return INVALID_SHARE_SESSION_EPOCH if request.share_session_epoch == 0 else UNSUPPORTED_VERSION
-
-
-def share_partition(call: Call, chain: Chain) -> int:
-    """Find no share group; partitions that do not exist come first."""
-    image = call.image.partition(chain[-2].topic_name, chain[-1].partition_index)
-    return GROUP_ID_NOT_FOUND if image is not None else UNKNOWN_TOPIC_OR_PARTITION
 
 
 def streams_heartbeat(call: Call, chain: Chain) -> int:
@@ -125,47 +77,6 @@ def streams_heartbeat(call: Call, chain: Chain) -> int:
         or request.task_end_offsets
     )
     return INVALID_REQUEST if wrong else UNSUPPORTED_VERSION
-
-
-def share_group(call: Call, chain: Chain) -> int:
-    """Find no share group; where the protocol is off, say that."""
-    return GROUP_ID_NOT_FOUND if _shares(call) else UNSUPPORTED_VERSION
-
-
-def _shares(call: Call) -> bool:
-    return call.profile.release.finalized_features.get(SHARES, 0) > 0
-
-
-def alter_share_offsets(call: Call, request: AlterShareGroupOffsetsRequest) -> Message:
-    """Find no share group; partitions that do not exist come first, and before them
-    that the protocol is off.
-    """
-    if not _shares(call):
-        return top(request, call.version, UNSUPPORTED_VERSION)
-    return each(request, call.version, lambda chain: share_partition(call, chain))
-
-
-def share_offsets(call: Call, request: DescribeShareGroupOffsetsRequest) -> Message:
-    """Report that no partition asked for has an offset; where the protocol is off, that."""
-    if not _shares(call):
-        return each(request, call.version, lambda chain: UNSUPPORTED_VERSION)
-    response = DescribeShareGroupOffsetsResponse()
-    for asked in request.groups:
-        group = response.DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
-        for named in asked.topics or ():
-            image = call.image.topics.get(named.topic_name)
-            topic = response.DescribeShareGroupOffsetsResponseTopic(topic_name=named.topic_name)
-            if image is not None:
-                topic.topic_id = image.topic_id
-            topic.partitions = [
-                response.DescribeShareGroupOffsetsResponsePartition(
-                    partition_index=index, start_offset=-1
-                )
-                for index in named.partitions
-            ]
-            group.topics.append(topic)
-        response.groups.append(group)
-    return response
 
 
 # -- partitions ------------------------------------------------------------------------------------
@@ -307,9 +218,10 @@ def list_resources(call: Call, request: ListConfigResourcesRequest) -> Message:
     kinds = set(request.resource_types)
     if kinds - {TOPIC, BROKER, LOGGER, METRICS, GROUP}:
         return ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION)
-    for kind in sorted(kinds or {TOPIC, BROKER, LOGGER}):
+    for kind in sorted(kinds or {TOPIC, BROKER, LOGGER, GROUP}):
         names = [str(broker) for broker in call.image.brokers] if kind in (BROKER, LOGGER) else []
         names = list(call.image.topics) if kind == TOPIC else names
+        names = call.cluster.configured_groups() if kind == GROUP else names
         response.config_resources += [
             response.ConfigResource(resource_name=n, resource_type=kind) for n in names
         ]

@@ -136,15 +136,10 @@ TABLE: tuple[Refusal, ...] = (
     Refusal(
         K.LIST_CONFIG_RESOURCES,
         (c.NONE, c.UNSUPPORTED_VERSION),
-        "topics and brokers are listed; there are no resources of other kinds",
+        "topics, brokers and groups with settings are listed; there are no resources of "
+        "other kinds",
         build=choose.list_resources,
     ),
-    Refusal(K.SHARE_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.share_heartbeat),
-    Refusal(
-        K.SHARE_GROUP_DESCRIBE, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.share_group, True
-    ),
-    Refusal(K.SHARE_FETCH, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.share_session),
-    Refusal(K.SHARE_ACKNOWLEDGE, choose.ACKNOWLEDGE_CODES, NO_NEW_GROUPS, choose.share_acknowledge),
     Refusal(K.ADD_RAFT_VOTER, choose.VOTER_CODES, NO_QUORUM, choose.voter),
     Refusal(K.REMOVE_RAFT_VOTER, choose.VOTER_CODES, NO_QUORUM, choose.voter),
     entries(K.INITIALIZE_SHARE_GROUP_STATE, c.CLUSTER_AUTHORIZATION_FAILED, INTER_BROKER),
@@ -156,21 +151,6 @@ TABLE: tuple[Refusal, ...] = (
         K.STREAMS_GROUP_HEARTBEAT, choose.NEW_GROUP_CODES, NO_NEW_GROUPS, choose.streams_heartbeat
     ),
     entries(K.STREAMS_GROUP_DESCRIBE, c.GROUP_ID_NOT_FOUND, NO_NEW_GROUPS),
-    Refusal(
-        K.DESCRIBE_SHARE_GROUP_OFFSETS,
-        (c.NONE, c.UNSUPPORTED_VERSION),
-        "no share group has offsets",
-        build=choose.share_offsets,
-    ),
-    Refusal(
-        K.ALTER_SHARE_GROUP_OFFSETS,
-        choose.SHARE_OFFSET_CODES,
-        NO_NEW_GROUPS,
-        build=choose.alter_share_offsets,
-    ),
-    Refusal(
-        K.DELETE_SHARE_GROUP_OFFSETS, choose.DESCRIBED_CODES, NO_NEW_GROUPS, choose.share_group
-    ),
 )
 """Every API that is advertised by some release and has no handler of its own."""
 

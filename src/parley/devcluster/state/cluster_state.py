@@ -25,6 +25,7 @@ from parley.devcluster.state.groups.offsets import (
     Groups,
     dashed,
 )
+from parley.devcluster.state.groups.share.registry import ShareGroups
 from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
 from parley.devcluster.state.log.batches import Bytes
@@ -40,6 +41,7 @@ from parley.devcluster.state.log.replica import Appended, Prepared, Replica, Rep
 from parley.devcluster.state.persistence import (
     Administered,
     broker_configs_entry,
+    group_configs_entry,
     image_entries,
     offset_entry,
     producers_entry,
@@ -96,6 +98,15 @@ class ClusterSettings:
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_assignment_interval_ms: int | None = None
     """None: what the broker's release has, 1000 from 4.3 on."""
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_assignment_interval_ms: int | None = None
+    """None: what the broker's release has, 1000 from 4.3 on."""
+    group_share_record_lock_duration_ms: int = 30_000
+    group_share_delivery_count_limit: int = 5
+    group_share_partition_max_record_locks: int = 2_000
+    group_share_max_size: int = 200
+    group_share_max_share_sessions: int = 2_000
 
 
 class ClusterState:
@@ -114,6 +125,7 @@ class ClusterState:
         self.groups = Groups()
         self.consumer_groups = ConsumerGroups(self.keep)
         self.classic_groups = ClassicGroups(self.keep, lambda: dashed(new_topic_id()))
+        self.share_groups = ShareGroups(self.keep)
         self.coordinators = Coordinators()
         self.producer_ids = ProducerIds()
         self.transactions = Transactions(
@@ -151,7 +163,9 @@ class ClusterState:
         make_private(directory)
         directory.chmod(0o700)
         self._journal = Journal(directory / JOURNAL)
-        found = restore(self._journal.read(), self.classic_groups, self.consumer_groups)
+        found = restore(
+            self._journal.read(), self.classic_groups, self.consumer_groups, self.share_groups
+        )
         if found.cluster_id is not None:
             self.controller.image = replace(self.controller.image, cluster_id=found.cluster_id)
         self.controller.restore(list(found.topics.values()))
@@ -170,6 +184,7 @@ class ClusterState:
         )
         yield from self.classic_groups.snapshot()
         yield from self.consumer_groups.snapshot()
+        yield from self.share_groups.snapshot()
 
     def _remove_strays(self, directory: Path) -> None:
         """Remove the logs of topics that were deleted while their broker was stopped."""
@@ -275,6 +290,7 @@ class ClusterState:
         self.transactions.resume(now_ms=now_ms)
         self.classic_groups.resume(now_ms)
         self.consumer_groups.resume(now_ms)
+        self.share_groups.resume(now_ms)
         self.coordinators_moved(now_ms=now_ms)
 
     def broker_down(self, broker_id: int, *, now_ms: int, abrupt: bool = False) -> BrokerState:
@@ -337,6 +353,7 @@ class ClusterState:
         self.controller.delete_topic(name)
         self._keep_or_return_to(before)
         self.groups.forget_topic(name)
+        self.share_groups.forget_topic(before.topics[name].topic_id)
         self.replication.ledger.forget(set(self.image.names))
         self.transactions.offsets.forget_topic(name)
         self.publish(now_ms=now_ms)
@@ -443,6 +460,7 @@ class ClusterState:
         self.groups.forget(group)
         self.classic_groups.delete(group)
         self.consumer_groups.delete(group)
+        self.share_groups.delete(group)
 
     def delete_records(self, leader: Replica, offset: int) -> int:
         """Let a partition begin at `offset`; return the lowest start among its replicas that run.
@@ -472,6 +490,19 @@ class ClusterState:
             TopicSettings.of(inherited(configs))
         self.keep(broker_configs_entry(broker, configs))
         self._administered.broker_configs[broker] = dict(configs)
+
+    def group_configs(self, group: str) -> Mapping[str, str]:
+        """Return the settings of a group's own."""
+        return self._administered.group_configs.get(group, {})
+
+    def alter_group(self, group: str, configs: Mapping[str, str]) -> None:
+        """Replace the settings of a group. Raises OSError when the disk is full."""
+        self.keep(group_configs_entry(group, configs))
+        self._administered.group_configs[group] = dict(configs)
+
+    def configured_groups(self) -> list[str]:
+        """Return the groups that have settings of their own."""
+        return sorted(name for name, own in self._administered.group_configs.items() if own)
 
     def new_producer(self) -> ProducerIdentity:
         """Give a producer without transactional id an identity. Raises OSError for a full disk."""

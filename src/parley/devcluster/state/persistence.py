@@ -10,10 +10,11 @@
 | no-group | a group was deleted with its offsets |
 | start | records below an offset were deleted |
 | broker-configs | the dynamic settings of a broker, or of all ("") |
+| group-configs | the settings of a group |
 | producers | the next producer id |
 
 Those of transactions are in `transactions.persistence`, those of groups with members in
-`groups.classic.persistence` and `groups.modern.persistence`.
+`groups.classic.persistence`, `groups.modern.persistence` and `groups.share.persistence`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from parley.devcluster.state.groups.classic.registry import ClassicGroups
 from parley.devcluster.state.groups.modern.persistence import KINDS
 from parley.devcluster.state.groups.modern.registry import ConsumerGroups
 from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
+from parley.devcluster.state.groups.share.persistence import KINDS as SHARE_KINDS
+from parley.devcluster.state.groups.share.registry import ShareGroups
 from parley.devcluster.state.image import ClusterImage, PartitionImage, TopicImage
 from parley.devcluster.state.journal import Entry
 from parley.devcluster.state.transactions.coordinator import Transactions
@@ -45,11 +48,13 @@ class Administered:
     """What administrators changed besides topics and groups.
 
     `starts` is where logs begin after DeleteRecords, by topic id and partition; `broker_configs`
-    are the dynamic settings by broker id as text, those of every broker under "".
+    are the dynamic settings by broker id as text, those of every broker under "", `group_configs`
+    those of groups by name.
     """
 
     starts: dict[tuple[bytes, int], int] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -131,6 +136,11 @@ def broker_configs_entry(broker: str, configs: Mapping[str, str]) -> Entry:
     return {"kind": "broker-configs", "broker": broker, "configs": dict(configs)}
 
 
+def group_configs_entry(group: str, configs: Mapping[str, str]) -> Entry:
+    """Return the entry of a group's settings."""
+    return {"kind": "group-configs", "group": group, "configs": dict(configs)}
+
+
 def snapshot(
     image: ClusterImage,
     groups: Groups,
@@ -157,10 +167,15 @@ def snapshot(
             yield start_entry(topic_id, index, start)
     for broker, configs in changed.broker_configs.items():
         yield broker_configs_entry(broker, configs)
+    for group, configs in changed.group_configs.items():
+        yield group_configs_entry(group, configs)
 
 
 def restore(
-    entries: Iterable[Entry], classic_groups: ClassicGroups, consumer_groups: ConsumerGroups
+    entries: Iterable[Entry],
+    classic_groups: ClassicGroups,
+    consumer_groups: ConsumerGroups,
+    share_groups: ShareGroups,
 ) -> Restored:
     """Return the state that a journal describes; groups with members take theirs over.
 
@@ -171,12 +186,18 @@ def restore(
         if entry["kind"] in KINDS:
             consumer_groups.restore(entry)
             continue
+        if entry["kind"] in SHARE_KINDS:
+            share_groups.restore(entry)
+            continue
         if entry["kind"] == KIND:
             classic_groups.restore(entry)
             continue
         if entry["kind"] == "no-group":
             classic_groups.delete(entry["group"])
             consumer_groups.delete(entry["group"])
+            share_groups.delete(entry["group"])
+        if entry["kind"] == "no-topic" and entry["name"] in state.topics:
+            share_groups.forget_topic(state.topics[entry["name"]].topic_id)
         _apply(state, entry)
     return state
 
@@ -209,6 +230,8 @@ def _apply(state: Restored, entry: Entry) -> None:
         state.administered.starts[parse_uuid(entry["id"]), entry["partition"]] = entry["offset"]
     elif kind == "broker-configs":
         state.administered.broker_configs[entry["broker"]] = entry["configs"]
+    elif kind == "group-configs":
+        state.administered.group_configs[entry["group"]] = entry["configs"]
     elif kind == "producers":
         state.next_producer_id = entry["next"]
     else:

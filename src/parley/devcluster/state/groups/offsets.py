@@ -22,7 +22,7 @@ from parley.errors.codes import (
 
 LARGEST_METADATA = 4096  # offset.metadata.max.bytes
 NO_GENERATION = -1
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 """What a coordinator coordinates (FindCoordinator's key types)."""
 
 
