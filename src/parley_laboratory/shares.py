@@ -82,16 +82,17 @@ class ShareMember:
             self.epoch = answer.member_epoch
         return answer
 
-    def fetch(
+    def request(
         self,
         *asked: Asked,
-        wait_ms: int = 0,
+        wait_ms: int = 30_000,
         records: int = 500,
         batch: int = 500,
         strict: bool = False,
-        version: int = SHARE_VERSION,
-    ) -> ShareFetchResponse:
-        """Read from the partitions of its session, and more, with acknowledgements."""
+    ) -> ShareFetchRequest:
+        """Return a request to read from the partitions of its session, and more,
+        with acknowledgements.
+        """
         made = ShareFetchRequest
         request = made(
             group_id=self.group,
@@ -113,7 +114,13 @@ class ShareMember:
                 for first, last, types in acks
             ]
             request.topics.append(made.FetchTopic(topic_id=topic_id, partitions=[part]))
-        answer: ShareFetchResponse = self.wire.ask(request, version)
+        return request
+
+    def fetch(
+        self, *asked: Asked, wait_ms: int = 0, version: int = SHARE_VERSION
+    ) -> ShareFetchResponse:
+        """Read what there is."""
+        answer: ShareFetchResponse = self.wire.ask(self.request(*asked, wait_ms=wait_ms), version)
         self._next(answer.error_code)
         return answer
 

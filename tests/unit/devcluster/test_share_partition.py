@@ -129,6 +129,8 @@ def test_what_members_may_not_say() -> None:
     leader.say("A", 3, 3, REJECT)
     assert leader.refused("A", 2, 4, ACCEPT, GAP, ACCEPT) == codes.INVALID_RECORD_STATE
     leader.say("A", 2, 2, RENEW, renews=True)
+    leader.partition.limits = RecordLimits(renews=False)
+    assert leader.refused("A", 2, 2, RENEW, renews=True) == codes.INVALID_RECORD_STATE
 
 
 def test_a_lock_ends_and_a_renewed_one_later() -> None:

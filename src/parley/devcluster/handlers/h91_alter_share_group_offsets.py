@@ -40,8 +40,9 @@ def handle(call: Call, request: AlterShareGroupOffsetsRequest) -> Answer:
     try:
         check_group(call, request.group_id, may_be_new=True)
         response.responses = [_topic(call, topic, offsets) for topic in request.topics]
-        settings = settings_of(call, request.group_id)
-        call.cluster.share_groups.begin_at(request.group_id, offsets, settings)
+        if offsets:
+            settings = settings_of(call, request.group_id)
+            call.cluster.share_groups.begin_at(request.group_id, offsets, settings)
     except Refused as error:
         return Response(error_code=error.code, error_message=error.message)
     except OSError:

@@ -26,6 +26,7 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = 0, 1, 2, 3, 4
 UNKNOWN_START = -1
 NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 NOT_OWNER = "Member is not the owner of offset"
+NO_RENEWALS = "Renewing acquisition locks is not enabled for the group."
 
 
 class RecordLimits(NamedTuple):
@@ -266,8 +267,9 @@ class SharePartition:
         Raises Refused, after which nothing has changed: INVALID_REQUEST for what no member may say,
         INVALID_RECORD_STATE for records that are not the member's, or not any more.
         """
-        for ack in said:
-            check_form(ack, renews=renews and self.limits.renews)
+        check_form(said, renews=renews)
+        if not self.limits.renews and any(RENEW in ack.types for ack in said):
+            raise Refused(INVALID_RECORD_STATE, NO_RENEWALS)
         runs: Sequence[Run] = self.runs
         for ack in said:
             if ack.last < self.start_offset:
@@ -331,14 +333,17 @@ class SharePartition:
             callback()
 
 
-def check_form(ack: Acknowledgement, *, renews: bool) -> None:
-    """Raise Refused (INVALID_REQUEST) for an acknowledgement that no member may send."""
-    count = ack.last - ack.first + 1
+def check_form(said: Sequence[Acknowledgement], *, renews: bool) -> None:
+    """Raise Refused (INVALID_REQUEST) for acknowledgements that no member may send."""
     known = range(GAP, RENEW + 1 if renews else RENEW)
-    if ack.first < 0 or count < 1 or len(ack.types) not in (1, count):
-        raise Refused(INVALID_REQUEST, None)
-    if any(kind not in known for kind in ack.types):
-        raise Refused(INVALID_REQUEST, None)
+    last = -1
+    for ack in said:
+        count = ack.last - ack.first + 1
+        if count < 1 or len(ack.types) not in (1, count) or ack.first < last:
+            raise Refused(INVALID_REQUEST, None)
+        if any(kind not in known for kind in ack.types):
+            raise Refused(INVALID_REQUEST, None)
+        last = ack.last
 
 
 def _spans(ack: Acknowledgement) -> Iterator[tuple[int, int, int]]:
