@@ -4,8 +4,9 @@ Names are imported when they are first used, so that asking for the options alon
 pyarrow nor the network. What is not in `__all__` is for parley's own upper layers and may change.
 
 Map: What users see: `async_client`, `client`, `results`, `shapes`, `events`; `loop_thread` runs the
-loop of the blocking ones. Rooms, each of which imports only from those behind it: `consumer`,
-`transactions`, `group` and `admin`, `fetch` and `produce`, `offsets`, `cluster`, `options`.
+loop of the blocking ones. Rooms, each of which imports only from those behind it: `share`,
+`consumer`, `transactions`, `group` and `admin`, `fetch` and `produce`, `offsets`, `cluster`,
+`options`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _NAMES = {
     "parley.client.consumer.records": ("ConsumerRecord",),
     "parley.client.events": ("PossibleDataLoss", "TopicRecreated"),
     "parley.client.fetch.positions": ("DataLoss",),
+    "parley.client.group.share.book": ("AcknowledgeType",),
     "parley.client.options.client_options": (
         "AllOptions",
         "ClientOptions",
@@ -57,6 +59,10 @@ _NAMES = {
         "Timestamp",
     ),
     "parley.client.shapes": ("BatchShape", "record_shape", "spark_shape"),
+    "parley.client.share.async_consumer": ("AsyncShareConsumer",),
+    "parley.client.share.consumer": ("ShareConsumer",),
+    "parley.client.share.core": ("ShareGroupHealth",),
+    "parley.client.share.options": ("ShareConsumerOptions",),
     "parley.client.transactions.async_producer": ("AsyncTransactionProducer",),
     "parley.client.transactions.calls": ("AsyncTransactions", "Transactions"),
     "parley.client.transactions.handover": ("FencedProducer", "PreparedTransaction"),

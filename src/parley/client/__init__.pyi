@@ -33,6 +33,7 @@ from parley.client.events import (
 )
 from parley.client.fetch.positions import DataLoss
 from parley.client.fetch.recreation import rewound as rewound
+from parley.client.group.share.book import AcknowledgeType
 from parley.client.options.client_options import (
     AllOptions,
     ClientOptions,
@@ -70,6 +71,10 @@ from parley.client.shapes import (
     record_shape,
     spark_shape,
 )
+from parley.client.share.async_consumer import AsyncShareConsumer
+from parley.client.share.consumer import ShareConsumer
+from parley.client.share.core import ShareGroupHealth
+from parley.client.share.options import ShareConsumerOptions
 from parley.client.transactions.async_producer import AsyncTransactionProducer
 from parley.client.transactions.calls import (
     AsyncTransactions,
@@ -98,9 +103,11 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
+    "AcknowledgeType",
     "AllOptions",
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncShareConsumer",
     "AsyncTransactionProducer",
     "AsyncTransactions",
     "BatchAck",
@@ -138,6 +145,9 @@ __all__ = [
     "ProduceOptions",
     "ProduceResult",
     "Secret",
+    "ShareConsumer",
+    "ShareConsumerOptions",
+    "ShareGroupHealth",
     "Timestamp",
     "TopicMetadata",
     "TopicPartition",

@@ -24,6 +24,8 @@ class ConsumerRecord(NamedTuple):
     (append) or -1 (none).
 
     `leader_epoch` is that of the record's batch, -1 before message format 2 (KIP-101).
+    `delivery_count` says how often a share group has delivered the record, this time included;
+    elsewhere it is None.
     """
 
     topic: str
@@ -35,6 +37,7 @@ class ConsumerRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     leader_epoch: int = -1
+    delivery_count: int | None = None
 
 
 class CompletedFetch:

@@ -29,6 +29,11 @@ _COMMON = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
+    # A member of a share group learns its partitions with its second heartbeat, and locks end: 5 s
+    # and 15 s at least.
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.min.record.lock.duration.ms": "1000",
     # A crashed broker is forgotten after 4 s (9 s in KRaft and 6 to 18 s in ZooKeeper by default).
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",

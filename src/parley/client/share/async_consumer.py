@@ -1,0 +1,209 @@
+"""The asynchronous share consumer."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Unpack
+
+from parley.client.async_client import AsyncClient
+from parley.client.consumer.async_consumer import check_getmany
+from parley.client.consumer.records import ConsumerRecord
+from parley.client.group.share.book import AcknowledgeType
+from parley.client.options import arguments
+from parley.client.share.core import AcknowledgementCallback, ShareCore, ShareGroupHealth
+from parley.client.share.option_values import ShareConsumerClientOptionValues
+from parley.client.share.options import ShareConsumerOptions, split_named
+from parley.errors import ConfigError
+from parley.types import Names, TopicPartition, shown
+
+
+class AsyncShareConsumer:
+    """A member of a share group (KIP-932, Kafka 4.2), for one event loop and one task at a time.
+
+    >>> async def work() -> None:
+    ...     servers = "localhost:9092"
+    ...     async with AsyncShareConsumer(bootstrap_servers=servers, group_id="jobs") as consumer:
+    ...         consumer.subscribe(["flights"])
+    ...         async for record in consumer:
+    ...             print(record.value, record.delivery_count)
+
+    The members of a share group share records, not partitions: each record goes to one of them,
+    which has it until it is acknowledged or its lock is over (30 s by default), and then it may be
+    delivered again. With `share_acknowledgement_mode="implicit"` the next poll, or `commit`,
+    accepts what the poll before returned. With "explicit" each record is acknowledged: accepted,
+    released, rejected or renewed.
+
+    Options are those of ClientOptions and ShareConsumerOptions, by name; with `client` given only
+    the latter, and that client stays open. Where a group begins to read, and how long locks last,
+    is configuration of the group (`share.auto.offset.reset`: latest, unless it was changed). Raises
+    ConfigError without a `group_id`.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient | None = None,
+        **named: Unpack[ShareConsumerClientOptionValues],
+    ) -> None:
+        self._own: AsyncClient | None = None
+        arguments.optional("client", client, AsyncClient)
+        if client is None:
+            client_options, options = split_named(named)
+            client = self._own = AsyncClient(client_options)
+        else:
+            options = ShareConsumerOptions.of(named)
+        self._core = ShareCore(client, options)
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> AsyncShareConsumer:
+        """Reach a broker; `async with` does it.
+
+        Raises BrokersUnreachable, and UnsupportedVersionError where no broker has share groups.
+        """
+        await self._core.start()
+        return self
+
+    async def close(self) -> None:
+        """Send what was acknowledged, release all other records, and leave the group. Idempotent.
+
+        Records of the last poll that nothing was said of are released, as by Java's consumer:
+        `commit` before, if they were processed.
+        """
+        try:
+            await self._core.close()
+        finally:
+            if self._own is not None:
+                await self._own.close()
+
+    async def stop(self) -> None:
+        """The same as `close`, under the name that aiokafka's consumer has for it."""
+        await self.close()
+
+    async def __aenter__(self) -> AsyncShareConsumer:
+        try:
+            return await self.start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- the group --------------------------------------------------------------------------------
+
+    def subscribe(self, topics: Names) -> None:
+        """Read topics, together with the other members. Replaces what was subscribed to before."""
+        names = frozenset(arguments.topic_names("topics", topics))
+        if not names:
+            raise ConfigError("topics is empty: name at least one, or call unsubscribe")
+        self._core.subscribe(names)
+
+    def subscription(self) -> frozenset[str]:
+        """Return the topics subscribed to."""
+        return self._core.topics
+
+    async def unsubscribe(self) -> None:
+        """Send what was acknowledged, release all other records, and leave the group."""
+        await self._core.finish()
+
+    def health(self) -> ShareGroupHealth:
+        """Return how the membership is: state, epoch, partitions, age of the last poll."""
+        return self._core.health()
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    async def getone(self) -> ConsumerRecord:
+        """Return the next record; waits for it. It is a poll like `getmany`."""
+        while True:
+            for rows in (await self._core.poll(None, 1)).values():
+                return rows[0]
+
+    async def getmany(
+        self, *, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return records by partition, at most `max_records` (else `max_poll_records`).
+
+        Returns what is there; waits up to `timeout_ms` for the first. What the poll before
+        returned is done with: it is accepted, or has to be acknowledged already (explicit mode),
+        else LocalProtocolError is raised. Records whose locks were renewed are returned again.
+        Raises why the membership ended, and CorruptRecordError after the records in front of it.
+        """
+        check_getmany(timeout_ms, max_records)
+        most = self._core.options.max_poll_records
+        return await self._core.poll(timeout_ms, most if max_records is None else max_records)
+
+    def __aiter__(self) -> AsyncShareConsumer:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        return await self.getone()
+
+    # -- acknowledgements -------------------------------------------------------------------------
+
+    def acknowledge(
+        self,
+        record: ConsumerRecord | TopicPartition,
+        type: AcknowledgeType = AcknowledgeType.ACCEPT,
+        *,
+        offset: int | None = None,
+    ) -> None:
+        """Say what becomes of a record (explicit mode); the next poll or commit sends it.
+
+        The record is one that a poll returned, or its partition together with `offset`. ACCEPT: it
+        was processed. RELEASE: deliver it again, to anybody. REJECT: never again. RENEW: its lock
+        begins again, and so does this delivery: the next poll returns it again (Kafka 4.2). Raises
+        LocalProtocolError in implicit mode, and where this consumer does not have the record.
+        """
+        tp, at = _named(record, offset)
+        if not isinstance(type, AcknowledgeType):
+            raise ConfigError(f"type={shown(type)} cannot be used: give one of AcknowledgeType")
+        self._core.acknowledge(tp, at, type)
+
+    async def commit(self, timeout_ms: int | None = None) -> None:
+        """Send what was acknowledged (implicit mode: accept what the last poll returned), and wait.
+
+        Raises CommitFailedError, whose `failures` say by partition why: InvalidRecordStateError
+        where a lock was over, for one; such records are delivered again. RequestTimedOut at the
+        deadline: what was not answered may have arrived.
+        """
+        arguments.timeout(timeout_ms)
+        await self._core.commit(timeout_ms)
+
+    def commit_async(self) -> None:
+        """Send what `commit` sends, and do not wait: the callback is called in a later poll."""
+        self._core.commit_async()
+
+    def set_acknowledgement_commit_callback(self, callback: AcknowledgementCallback | None) -> None:
+        """Have a function called with what came of acknowledgements: (offsets, error).
+
+        `offsets` are tuples by partition, `error` is None where a broker took them. It is called
+        in polls, commits and `close`, in no background task, and may be a coroutine function.
+        Without one, failures that no `commit` raises are logged.
+        """
+        arguments.listener("callback", callback)
+        self._core.callback = callback
+
+    @property
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """How long a record is this consumer's; None before the first answer."""
+        return self._core.acquisition_lock_timeout_ms
+
+
+def _named(
+    record: ConsumerRecord | TopicPartition, offset: int | None
+) -> tuple[TopicPartition, int]:
+    if isinstance(record, ConsumerRecord):
+        if offset is not None:
+            raise ConfigError("offset belongs to a TopicPartition: a record has its own")
+        return TopicPartition(record.topic, record.partition), record.offset
+    if not isinstance(record, TopicPartition):
+        raise ConfigError(
+            f"record={shown(record)} cannot be acknowledged: give a record that a poll returned, "
+            "or its TopicPartition and offset="
+        )
+    return arguments.partition(record), arguments.number("offset", offset, 0, arguments.INT64)

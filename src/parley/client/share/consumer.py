@@ -1,0 +1,110 @@
+"""The blocking share consumer: the same calls, from one thread at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TypeVar, Unpack
+
+from parley.client.consumer.records import ConsumerRecord
+from parley.client.loop_thread import CallerThread, shared_loop
+from parley.client.options import arguments
+from parley.client.share.async_consumer import AsyncShareConsumer
+from parley.client.share.option_values import ShareConsumerClientOptionValues
+from parley.errors import LocalProtocolError
+from parley.net.blocking import Work, blocking, in_loop
+from parley.types import Names
+
+T = TypeVar("T")
+
+
+class ShareConsumer:
+    """A member of a share group (KIP-932, Kafka 4.2) whose calls return when they are done.
+
+    >>> with ShareConsumer(bootstrap_servers="localhost:9092", group_id="jobs") as consumer:
+    ...     consumer.subscribe(["flights"])
+    ...     for records in consumer.getmany(timeout_ms=1000).values():
+    ...         print(len(records))
+    ...     consumer.commit()
+
+    Options and methods are those of AsyncShareConsumer, whose docstrings say what they raise. The
+    callback for acknowledgements is called in the thread that polls. After a fork the child makes
+    a consumer of its own.
+    """
+
+    def __init__(self, **named: Unpack[ShareConsumerClientOptionValues]) -> None:
+        self._consumer = AsyncShareConsumer(**named)
+        self._caller = CallerThread()
+        self._consumer._core.call_listener = self._caller.call
+        self._pid = os.getpid()
+
+    def _run(self, work: Work[T]) -> T:
+        if self._pid != os.getpid():  # the loop and the sockets belong to the parent
+            work.close()
+            raise LocalProtocolError(
+                "this consumer was made in another process; make a new one after a fork"
+            )
+        return self._caller.wait_for(shared_loop(), work)
+
+    def _async(self) -> AsyncShareConsumer:
+        return self._consumer
+
+    def start(self) -> ShareConsumer:
+        """Reach a broker; `with` does it. Raises as AsyncShareConsumer.start."""
+        self._run(self._consumer.start())
+        return self
+
+    close = blocking(AsyncShareConsumer.close)
+    stop = blocking(AsyncShareConsumer.stop)
+
+    def __enter__(self) -> ShareConsumer:
+        self._run(self._consumer.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- the group --------------------------------------------------------------------------------
+
+    def subscribe(self, topics: Names) -> None:
+        """Read topics, together with the other members. Replaces what was subscribed to before."""
+        names = arguments.topic_names("topics", topics)  # an iterator is not run in the loop
+        self._subscribe(names)
+
+    _subscribe = in_loop(AsyncShareConsumer.subscribe)
+
+    def subscription(self) -> frozenset[str]:
+        """Return the topics subscribed to."""
+        return self._consumer.subscription()
+
+    unsubscribe = blocking(AsyncShareConsumer.unsubscribe)
+    health = in_loop(AsyncShareConsumer.health)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    getone = blocking(AsyncShareConsumer.getone)
+    getmany = blocking(AsyncShareConsumer.getmany)
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        while True:
+            yield self.getone()
+
+    # -- acknowledgements -------------------------------------------------------------------------
+
+    acknowledge = in_loop(AsyncShareConsumer.acknowledge)
+    commit = blocking(AsyncShareConsumer.commit)
+    commit_async = in_loop(AsyncShareConsumer.commit_async)
+    set_acknowledgement_commit_callback = in_loop(
+        AsyncShareConsumer.set_acknowledgement_commit_callback
+    )
+
+    @property
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """How long a record is this consumer's; None before the first answer."""
+        return self._consumer.acquisition_lock_timeout_ms

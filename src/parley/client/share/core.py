@@ -1,0 +1,340 @@
+"""What both forms of the share consumer have in common. Belongs to the event loop.
+
+1. Records are asked for while a poll waits, and not before: their locks begin when they are given.
+2. What is acknowledged goes with the next request for records; apart from it at most once in a
+   while, so that reading record by record costs no request for each.
+3. Callbacks and errors of acknowledgements come out in calls of the application, nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from parley.client.async_client import AsyncClient
+from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
+from parley.client.cluster.routing import at_any
+from parley.client.consumer.listener import CallListener, call_here
+from parley.client.consumer.records import ConsumerRecord
+from parley.client.group.bell import Bell
+from parley.client.group.modern.member import new_member_id
+from parley.client.group.pace import Pace
+from parley.client.group.share.book import AcknowledgeType, Book, Outcome
+from parley.client.group.share.heartbeat import ShareStanding
+from parley.client.group.share.member import ShareMember
+from parley.client.share.exchange import ShareExchange
+from parley.client.share.fetched import SharedFetch
+from parley.client.share.options import ShareConsumerOptions
+from parley.errors import (
+    CommitFailedError,
+    ConfigError,
+    KafkaError,
+    LocalProtocolError,
+    RequestTimedOut,
+)
+from parley.net import BrokerConnection
+from parley.types import TopicPartition
+from parley.versions import Feature
+
+log = logging.getLogger("parley.client")
+Offsets = dict[TopicPartition, tuple[int, ...]]
+AcknowledgementCallback = Callable[[Offsets, KafkaError | None], Awaitable[None] | None]
+"""Called with offsets that brokers have taken note of, or with the error that they failed with."""
+Rows = dict[TopicPartition, list[ConsumerRecord]]
+CLOSE_TIMEOUT_MS = 30_000
+HEARTBEAT_MS, SESSION_MS = 5_000, 45_000
+"""Until the coordinator has said its own interval; brokers decide how long a session lasts."""
+ACKNOWLEDGE_EVERY_MS = 1_000
+LOOK_AGAIN_MS = 250
+"""How soon a poll looks again at metadata in which a leader is missing."""
+
+
+class ShareGroupHealth(NamedTuple):
+    """How a member of a share group is. Times are in milliseconds."""
+
+    state: str
+    """unsubscribed, joining, stable, stale (no polls) or fatal."""
+    member_id: str
+    member_epoch: int
+    assigned: tuple[TopicPartition, ...]
+    unacknowledged: int
+    """Records that the application has and has not acknowledged."""
+    last_poll_ago_ms: int
+    last_heartbeat_ago_ms: int | None
+    """Since the coordinator answered last."""
+
+
+class ShareCore:
+    """The state of one share consumer."""
+
+    def __init__(self, client: AsyncClient, options: ShareConsumerOptions) -> None:
+        if not options.group_id:
+            raise ConfigError("a share consumer needs a group_id")
+        self.client, self.options = client, options
+        self.call_listener: CallListener = call_here
+        self.callback: AcknowledgementCallback | None = None
+        self.book: Book[ConsumerRecord] = Book()
+        self._who = ShareStanding(options.group_id, new_member_id(), options.client_rack)
+        self._pace = Pace(HEARTBEAT_MS, SESSION_MS, options.max_poll_interval_ms)
+        self._cluster: Cluster | None = None
+        self._topics: frozenset[str] = frozenset()
+        self._sent_ms = 0
+        self._closed = False
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Reach a broker. Raises UnsupportedVersionError where none knows share groups."""
+        if self._closed:
+            raise LocalProtocolError("this consumer is closed; make a new one")
+        if self._cluster is not None:
+            return
+        cluster = await self.client._started()
+
+        async def nothing(conn: BrokerConnection) -> None:
+            """The broker has the feature: nothing is to be asked."""
+
+        await at_any(
+            cluster,
+            "looking for share groups",
+            cluster.deadline(),
+            nothing,
+            feature=Feature.SHARE_GROUPS,
+        )
+        self._bell = Bell(cluster.clock)
+        self._member = ShareMember(cluster, self._who, self._pace, on_news=self._bell.ring)
+        self._exchange = ShareExchange(
+            cluster,
+            self.options,
+            self._who,
+            self.book,
+            on_change=self._bell.ring,
+            on_fenced=self._member.fenced,
+        )
+        self._cluster = cluster
+        if self._topics:
+            self._member.subscribe(self._topics)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster of the client. Raises LocalProtocolError before `start` and after `close`."""
+        if self._cluster is None or self._closed:
+            raise LocalProtocolError(
+                "this share consumer is not started, or closed: await start(), or use it in "
+                "an `async with` block"
+            )
+        return self._cluster
+
+    async def close(self) -> None:
+        """Send what was acknowledged, release everything else, and leave the group. Idempotent."""
+        if self._closed:
+            return
+        try:
+            if self._cluster is not None:
+                await self.finish()
+        finally:
+            self._closed = True
+
+    async def finish(self) -> None:
+        """Do that without closing. Raises what the callback raised."""
+        deadline = self.cluster.deadline(CLOSE_TIMEOUT_MS)
+        self._topics = frozenset()
+        self.book.commit()
+        await self._exchange.finish(deadline)
+        self.book.clear()
+        await self._member.leave(deadline)
+        await self._report()
+
+    # -- the group --------------------------------------------------------------------------------
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """Read these topics and no others."""
+        if self._closed:
+            raise LocalProtocolError("this consumer is closed; make a new one")
+        self._topics = topics
+        if self._cluster is not None:
+            self._member.subscribe(topics)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics subscribed to."""
+        return self._topics
+
+    def health(self) -> ShareGroupHealth:
+        """Return how the membership is."""
+        now_ms, membership = self.cluster.now_ms(), self._member.membership
+        beat_ms = self._pace.last_beat_answer_ms
+        return ShareGroupHealth(
+            membership.state.value,
+            self._who.member_id,
+            membership.epoch,
+            tuple(sorted(membership.assigned)),
+            self.book.unacknowledged,
+            0 if self._pace.polling else self._pace.away_ms(now_ms),
+            None if beat_ms is None else now_ms - beat_ms,
+        )
+
+    @property
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """How long locks last, as the broker said last."""
+        return None if self._cluster is None else self._exchange.acquisition_lock_timeout_ms
+
+    # -- polls ------------------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: int | None, most: int) -> Rows:
+        """Return records, at most so many; none where none came in time (None: wait forever)."""
+        cluster = self.cluster
+        deadline = None if timeout_ms is None else cluster.deadline(timeout_ms)
+        if not self._topics:
+            raise LocalProtocolError("this share consumer has not subscribed to any topic")
+        self._previous_done()
+        self._member.poll_begins()
+        try:
+            while True:
+                await self._report()
+                self._raise_trouble()
+                self._pump(fetching=False)
+                rows = await self._next_rows(most)
+                if rows:
+                    return rows
+                self._pump(fetching=True)
+                if not await self._wait(deadline):
+                    return {}
+        finally:
+            self._member.poll_ends()
+
+    def _previous_done(self) -> None:
+        if not self.options.explicit:
+            self.book.accept_all()
+        elif self.book.unacknowledged:
+            raise LocalProtocolError(
+                f"{self.book.unacknowledged} records of the poll before are not acknowledged: with "
+                'share_acknowledgement_mode="explicit" acknowledge each record, then poll'
+            )
+        self.book.commit()
+
+    def _pump(self, *, fetching: bool) -> None:
+        now_ms = self.cluster.now_ms()
+        hurried = now_ms - self._sent_ms >= ACKNOWLEDGE_EVERY_MS
+        if fetching or hurried:
+            self._sent_ms = now_ms
+        assigned = self._member.membership.assigned
+        self._exchange.pump(assigned, fetching=fetching, hurried=hurried and not fetching)
+
+    async def _next_rows(self, most: int) -> Rows:
+        renewed = self.book.take_renewed(most)
+        found: Rows = {}
+        for tp, row in renewed:
+            found.setdefault(tp, []).append(row)
+        left, waiting = most - len(renewed), self._exchange.fetched
+        while left > 0 and (waiting := self._exchange.fetched):
+            front = waiting[0]
+            if not self._may_show(front):
+                waiting.popleft()
+                continue
+            if found and not front.ready:
+                break
+            await front.fill()
+            if not self._exchange.fetched or self._exchange.fetched[0] is not front:
+                continue  # its session was lost meanwhile
+            rows = front.take(left)
+            for row in rows:
+                self.book.hand_out(front.tp, row.offset, row, front.grant)
+            if rows:
+                found.setdefault(front.tp, []).extend(rows)
+                left -= len(rows)
+            if front.exhausted:
+                self._exchange.fetched.popleft()
+                self._settle(front)
+        return found
+
+    def _may_show(self, front: SharedFetch) -> bool:
+        """Return whether records are still this member's; what nobody wants is given back."""
+        if front.until_ms is not None and self.cluster.now_ms() >= front.until_ms:
+            log.info("%s: the locks of records were over before a poll took them", front.tp)
+            return False
+        if front.tp.topic in self._topics:
+            return True
+        for kind, ranges in front.given_up():
+            self.book.settle_unseen(front.tp, ranges, kind, front.grant)
+        return False
+
+    def _settle(self, front: SharedFetch) -> None:
+        for kind, ranges in front.settled():
+            self.book.settle_unseen(front.tp, ranges, kind, front.grant)
+        if front.error is not None:
+            self._exchange.trouble = front.error
+
+    def _raise_trouble(self) -> None:
+        membership = self._member.membership
+        error, membership.passing_error = membership.passing_error or membership.error, None
+        if error is None:
+            error, self._exchange.trouble = self._exchange.trouble, None
+        if error is not None:
+            raise error
+
+    async def _wait(self, deadline: Deadline | None) -> bool:
+        """Wait for news; return False when the deadline has passed."""
+        now_ms = self.cluster.now_ms()
+        if deadline is not None and deadline.passed(now_ms):
+            return False
+        until = [] if deadline is None else [deadline.at_ms]
+        if self._exchange.leaderless:
+            until.append(now_ms + LOOK_AGAIN_MS)
+        await self._bell.wait(min(until, default=None))
+        return True
+
+    # -- acknowledgements -------------------------------------------------------------------------
+
+    def acknowledge(self, tp: TopicPartition, offset: int, kind: AcknowledgeType) -> None:
+        """Say what becomes of a record; the next commit or poll sends it."""
+        if not self.options.explicit:
+            raise LocalProtocolError(
+                "records are acknowledged by polls here: give "
+                'share_acknowledgement_mode="explicit" to acknowledge each record'
+            )
+        if not self.book.acknowledge(tp, offset, kind):
+            raise LocalProtocolError(
+                f"{tp}, offset {offset}: this consumer does not have the record. It has those that "
+                "a poll returned, until their acknowledgement was committed"
+            )
+
+    def commit_async(self) -> None:
+        """Send what was acknowledged, and do not wait; the callback hears what came of it."""
+        if not self.options.explicit:
+            self.book.accept_all()
+        self.book.commit()
+        self._sent_ms = self.cluster.now_ms()
+        self._exchange.pump(self._member.membership.assigned, fetching=False, hurried=True)
+
+    async def commit(self, timeout_ms: int | None) -> None:
+        """Send what was acknowledged and wait for the answers. Raises CommitFailedError."""
+        deadline = self.cluster.deadline(timeout_ms)
+        await self._report()
+        self.commit_async()
+        while self._exchange.acknowledging:
+            if not await self._wait(deadline):
+                raise RequestTimedOut(
+                    "not every broker has answered to acknowledgements before the deadline",
+                    stage="request",
+                )
+            self._exchange.pump(self._member.membership.assigned, fetching=False, hurried=True)
+        failures = {one.partition: one.error for one in self._exchange.outcomes if one.error}
+        await self._report(raised=True)
+        if failures:
+            raise CommitFailedError("records were not acknowledged", failures)
+
+    async def _report(self, *, raised: bool = False) -> None:
+        """Call the callback with what came of acknowledgements; without one, log what failed."""
+        outcomes: list[Outcome] = []
+        if self._cluster is not None:
+            outcomes, self._exchange.outcomes = self._exchange.outcomes, []
+        for tp, offsets, error in outcomes:
+            callback = self.callback
+            if callback is not None:
+                given: Offsets = {tp: offsets}
+                await self.call_listener(lambda: callback(given, error))  # noqa: B023  # called now
+            elif error is not None and not raised:
+                log.warning("%s: %d records were not acknowledged: %s", tp, len(offsets), error)

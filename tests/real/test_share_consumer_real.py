@@ -1,0 +1,310 @@
+"""parley's share consumers in share groups that real brokers coordinate (KIP-932)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from parley.client import (
+    AcknowledgeType,
+    AsyncShareConsumer,
+    Client,
+    ConsumerRecord,
+    NewTopic,
+    ShareConsumer,
+    TopicPartition,
+)
+from parley.errors import (
+    CommitFailedError,
+    InvalidRecordStateError,
+    KafkaError,
+    LocalProtocolError,
+    UnsupportedVersionError,
+)
+from parley.messages import IncrementalAlterConfigsRequest
+from parley.testing.realbroker import RealCluster
+
+from ..support import GENEROUS_MS, eventually, eventually_async
+
+RELEASES = (pytest.param("4.2.0", marks=pytest.mark.matrix), "4.3.0")
+GROUP_RESOURCE = 32
+
+
+@pytest.fixture(params=RELEASES)
+def broker(
+    request: pytest.FixtureRequest, real_cluster: Callable[[str], RealCluster]
+) -> RealCluster:
+    return real_cluster(request.param)
+
+
+@pytest.fixture
+def client(broker: RealCluster) -> Iterator[Client]:
+    with Client(bootstrap_servers=broker.bootstrap_servers) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(client: Client, topic_name: str) -> str:
+    """A topic of one partition, with a share group of the same name that
+    begins at its beginning.
+    """
+    client.create_topics([NewTopic(topic_name, num_partitions=1)])
+    configure(client, topic_name, {"share.auto.offset.reset": "earliest"})
+    return topic_name
+
+
+def configure(client: Client, group: str, configs: dict[str, str]) -> None:
+    make = IncrementalAlterConfigsRequest
+    changes = [
+        make.AlterableConfig(name=name, config_operation=0, value=to)
+        for name, to in configs.items()
+    ]
+    resource = make.AlterConfigsResource(
+        resource_type=GROUP_RESOURCE, resource_name=group, configs=changes
+    )
+    (answer,) = client.request(None, make(resources=[resource])).responses
+    assert answer.error_code == 0, answer.error_message
+
+
+def write(client: Client, topic: str, values: range, partitions: int = 1) -> None:
+    table = {
+        "value": [b"%d" % at for at in values],
+        "partition": pa.array([at % partitions for at in values], pa.int32()),
+    }
+    client.produce(topic, pa.table(table))
+
+
+@asynccontextmanager
+async def member(
+    broker: RealCluster, topic: str, **options: Any
+) -> AsyncIterator[AsyncShareConsumer]:
+    async with AsyncShareConsumer(
+        bootstrap_servers=broker.bootstrap_servers, group_id=topic, **options
+    ) as consumer:
+        consumer.subscribe([topic])
+        yield consumer
+
+
+async def some(consumer: AsyncShareConsumer, most: int | None = None) -> list[ConsumerRecord]:
+    """Return what the next poll that finds anything returns, of all partitions."""
+    found = await consumer.getmany(timeout_ms=GENEROUS_MS, max_records=most)
+    assert found
+    return [record for records in found.values() for record in records]
+
+
+async def test_records_are_accepted_released_and_rejected(
+    broker: RealCluster, client: Client, topic: str
+) -> None:
+    await asyncio.to_thread(write, client, topic, range(10))
+    heard: list[tuple[dict[TopicPartition, tuple[int, ...]], KafkaError | None]] = []
+    async with member(broker, topic, share_acknowledgement_mode="explicit") as consumer:
+        consumer.set_acknowledgement_commit_callback(
+            lambda offsets, error: heard.append((offsets, error))
+        )
+        records = await some(consumer)
+        assert [(record.value, record.delivery_count) for record in records] == [
+            (b"%d" % at, 1) for at in range(10)
+        ]
+        with pytest.raises(
+            LocalProtocolError, match="10 records of the poll before are not acknowledged"
+        ):
+            await consumer.getmany()
+        for record in records:
+            kinds = {3: AcknowledgeType.RELEASE, 5: AcknowledgeType.REJECT}
+            consumer.acknowledge(record, kinds.get(record.offset, AcknowledgeType.ACCEPT))
+        await consumer.commit()
+        assert heard == [({TopicPartition(topic, 0): tuple(range(10))}, None)]
+        assert consumer.acquisition_lock_timeout_ms == 30_000
+        (again,) = await some(consumer)
+        assert (again.offset, again.delivery_count) == (3, 2)
+        consumer.acknowledge(TopicPartition(topic, 0), offset=3)
+        await consumer.commit()
+        with pytest.raises(LocalProtocolError, match="does not have the record"):
+            consumer.acknowledge(again)
+        await asyncio.to_thread(write, client, topic, range(10, 11))
+        (last,) = await some(consumer)
+        assert (last.offset, last.delivery_count) == (10, 1)
+        consumer.acknowledge(last)
+    # what was acknowledged before the end is accepted
+    async with member(broker, topic) as consumer:
+        await asyncio.to_thread(write, client, topic, range(11, 12))
+        assert [record.offset for record in await some(consumer)] == [11]
+
+
+async def test_polls_accept_what_the_poll_before_returned(
+    broker: RealCluster, client: Client, topic: str
+) -> None:
+    await asyncio.to_thread(write, client, topic, range(100))
+    async with member(broker, topic) as consumer:
+        assert consumer.subscription() == {topic}
+        with pytest.raises(LocalProtocolError, match="explicit"):
+            consumer.acknowledge(TopicPartition(topic, 0), offset=0)
+        read = [await consumer.getone() for _ in range(60)]
+        assert [record.offset for record in read] == list(range(60))
+        assert consumer.health().state == "stable"
+        assert consumer.health().assigned == (TopicPartition(topic, 0),)
+    async with member(broker, topic) as consumer:  # the 60th was released, all before were accepted
+        records = await some(consumer)
+        assert [(record.offset, record.delivery_count) for record in records[:2]] == [
+            (59, 2),
+            (60, 2),
+        ]
+        await consumer.commit()
+        await asyncio.to_thread(write, client, topic, range(100, 101))
+        assert [record.offset for record in await some(consumer)] == [100]
+        await consumer.unsubscribe()
+        assert consumer.subscription() == frozenset()
+
+
+async def test_two_members_share_the_records_of_one_partition(
+    broker: RealCluster, client: Client, topic: str
+) -> None:
+    limited = {"share_acquire_mode": "record_limit", "max_poll_records": 5}
+    read: list[Counter[int]] = [Counter(), Counter()]
+
+    async def poll(consumer: AsyncShareConsumer, into: Counter[int]) -> None:
+        while True:
+            for records in (await consumer.getmany(timeout_ms=500)).values():
+                assert len(records) <= 5
+                into.update(record.offset for record in records)
+
+    async with member(broker, topic, **limited) as one, member(broker, topic, **limited) as two:
+        tasks = [asyncio.create_task(poll(*each)) for each in zip((one, two), read, strict=True)]
+        await eventually_async(lambda: one.health().assigned and two.health().assigned)
+        for at in range(10):
+            await asyncio.to_thread(write, client, topic, range(at * 20, at * 20 + 20))
+        await eventually_async(lambda: (read[0] + read[1]).total() >= 200)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        (described,) = (await asyncio.to_thread(client.list_groups, types=["share"]))[-1:]
+        assert described.type == "share"
+    assert sorted(read[0] + read[1]) == list(range(200))
+    assert set((read[0] + read[1]).values()) == {1}
+    assert all(read)
+
+
+async def test_locks_are_renewed_and_end(broker: RealCluster, client: Client, topic: str) -> None:
+    configure(client, topic, {"share.record.lock.duration.ms": "4000"})
+    await asyncio.to_thread(write, client, topic, range(3))
+    async with member(broker, topic, share_acknowledgement_mode="explicit") as consumer:
+        records = await some(consumer)
+        assert consumer.acquisition_lock_timeout_ms == 4_000
+        for record, kind in zip(records, ("ACCEPT", "RENEW", "RENEW"), strict=True):
+            consumer.acknowledge(record, AcknowledgeType[kind])
+        again = await some(consumer)
+        assert [(record.offset, record.delivery_count) for record in again] == [(1, 1), (2, 1)]
+        consumer.acknowledge(again[0], AcknowledgeType.RENEW)
+        consumer.acknowledge(again[1])
+        await consumer.commit()
+        consumer.acknowledge(again[0])  # it is this member's still
+        await consumer.commit()
+        await asyncio.to_thread(write, client, topic, range(3, 4))
+        (record,) = await some(consumer)
+        assert record.offset == 3
+        async with member(broker, topic) as other:  # gets the record when its lock is over
+            (lost,) = await some(other)
+            assert (lost.offset, lost.delivery_count) == (3, 2)
+            consumer.acknowledge(record)
+            with pytest.raises(CommitFailedError) as failed:
+                await consumer.commit()
+            assert isinstance(
+                failed.value.failures[TopicPartition(topic, 0)], InvalidRecordStateError
+            )
+            await other.commit()
+
+
+async def test_gaps_count_as_acknowledged(broker: RealCluster, client: Client, topic: str) -> None:
+    """Markers of transactions lie among what a share group gives, and stand for no record."""
+
+    def transactions() -> None:
+        with client.transactions.producer(topic) as producer:
+            for end in (
+                producer.commit_transaction,
+                producer.abort_transaction,
+                producer.commit_transaction,
+            ):
+                producer.begin_transaction()
+                producer.produce(topic, pa.table({"value": [b"x", b"y"]}))
+                end()
+
+    configure(client, topic, {"share.isolation.level": "read_committed"})
+    await asyncio.to_thread(transactions)
+    await asyncio.to_thread(write, client, topic, range(1))
+    async with member(broker, topic) as consumer:
+        offsets: list[int] = []
+        while 9 not in offsets:
+            offsets += [record.offset for record in await some(consumer)]
+        await consumer.commit()
+    assert offsets == [0, 1, 6, 7, 9]
+    async with member(broker, topic) as consumer:
+        await asyncio.to_thread(write, client, topic, range(1))
+        assert [record.offset for record in await some(consumer)] == [10]
+
+
+def test_the_blocking_consumer_reads_several_partitions(
+    broker: RealCluster, client: Client, topic_name: str
+) -> None:
+    client.create_topics([NewTopic(topic_name, num_partitions=3)])
+    configure(client, topic_name, {"share.auto.offset.reset": "earliest"})
+    write(client, topic_name, range(300), partitions=3)
+    heard: Counter[int] = Counter()
+    with ShareConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=topic_name) as consumer:
+        consumer.set_acknowledgement_commit_callback(
+            lambda offsets, error: heard.update(
+                {tp.partition: len(some) for tp, some in offsets.items()}
+            )
+        )
+        consumer.subscribe(iter([topic_name]))
+        read: Counter[bytes | None] = Counter()
+
+        def all_read() -> bool:
+            for records in consumer.getmany(timeout_ms=500, max_records=70).values():
+                read.update(record.value for record in records)
+            return read.total() == 300
+
+        eventually(all_read)
+        consumer.commit_async()
+        consumer.commit()
+    assert set(read.values()) == {1}
+    assert heard == {0: 100, 1: 100, 2: 100}
+
+
+@pytest.mark.matrix
+async def test_a_broker_that_is_gone_for_a_while(topic_name: str) -> None:
+    with (
+        RealCluster("4.3.0") as cluster,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+    ):
+        await asyncio.to_thread(client.create_topics, [NewTopic(topic_name)])
+        await asyncio.to_thread(
+            configure, client, topic_name, {"share.auto.offset.reset": "earliest"}
+        )
+        await asyncio.to_thread(write, client, topic_name, range(3))
+        async with member(cluster, topic_name, share_acknowledgement_mode="explicit") as consumer:
+            for record in await some(consumer):
+                consumer.acknowledge(record)
+            await asyncio.to_thread(cluster.kill, 1)
+            with pytest.raises(CommitFailedError):
+                await consumer.commit()
+            await asyncio.to_thread(cluster.start_broker, 1)
+            records = await some(consumer)
+            assert [record.offset for record in records] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("old", ["2.4.1", pytest.param("4.0.0", marks=pytest.mark.matrix)])
+async def test_brokers_without_share_groups_are_refused(
+    old: str, real_cluster: Callable[[str], RealCluster]
+) -> None:
+    consumer = AsyncShareConsumer(
+        bootstrap_servers=real_cluster(old).bootstrap_servers, group_id="jobs"
+    )
+    with pytest.raises(UnsupportedVersionError, match=r"share-groups.*4\.1"):
+        await consumer.start()
+    await consumer.close()
