@@ -18,20 +18,31 @@ import pytest
 from parley.client import (
     AsyncClient,
     AsyncConsumer,
+    AsyncShareConsumer,
     AsyncTransactionProducer,
     AsyncTransactions,
     Client,
     Consumer,
     FetchOptions,
+    ShareConsumer,
     TransactionProducer,
     Transactions,
 )
 from parley.devcluster import LocalCluster
-from parley.errors import ConfigError, KafkaError
+from parley.errors import ConfigError, KafkaError, LocalProtocolError
 from parley.messages import MetadataRequest
 from parley.versions import Feature
 
-from .wrong_values import CLIENT, CONSUMER, ROWS, TOPIC, TP, TRANSACTION, TRANSACTIONS
+from .wrong_values import (
+    CLIENT,
+    CONSUMER,
+    ROWS,
+    SHARE_CONSUMER,
+    TOPIC,
+    TP,
+    TRANSACTION,
+    TRANSACTIONS,
+)
 
 FOR_THE_BLOCKING_FACE = {"failure", "wrote"}
 """Methods of AsyncTransactionProducer that only its blocking wrapper calls."""
@@ -39,6 +50,7 @@ TABLES = {
     AsyncClient: CLIENT, Client: CLIENT,
     AsyncTransactions: TRANSACTIONS, Transactions: TRANSACTIONS,
     AsyncConsumer: CONSUMER, Consumer: CONSUMER,
+    AsyncShareConsumer: SHARE_CONSUMER, ShareConsumer: SHARE_CONSUMER,
     AsyncTransactionProducer: TRANSACTION, TransactionProducer: TRANSACTION,
 }  # fmt: skip
 
@@ -203,6 +215,26 @@ def test_a_consumer_refuses_wrong_values_and_goes_on(face: Face, name: str) -> N
     assert face.do(face.consumer.getone).value == b"v"
 
 
+@pytest.mark.parametrize("name", SHARE_CONSUMER)
+def test_a_share_consumer_refuses_wrong_values_and_goes_on(face: Face, name: str) -> None:
+    """Without a broker that has share groups: what is right says that the
+    consumer is not started.
+    """
+    kind = AsyncShareConsumer if isinstance(face, AsyncFace) else ShareConsumer
+    consumer = kind(
+        bootstrap_servers="127.0.0.1:1", group_id="g", share_acknowledgement_mode="explicit"
+    )
+    call = SHARE_CONSUMER[name]
+    for parameter, values in call.wrong.items():
+        for value in values:
+            refused(face, consumer, name, {**call.right, parameter: value})
+    if name in ("subscribe", "set_acknowledgement_commit_callback"):
+        face.call(consumer, name, call.right)
+    else:
+        with pytest.raises(LocalProtocolError):
+            face.call(consumer, name, call.right)
+
+
 @pytest.mark.parametrize("name", TRANSACTION)
 def test_a_transaction_survives_wrong_values(face: Face, name: str) -> None:
     call = TRANSACTION[name]
@@ -274,6 +306,15 @@ def test_a_client_is_not_made_with_wrong_values() -> None:
         ):
             with pytest.raises(ConfigError):
                 kind(**{name: value})
+    for kind in (AsyncShareConsumer, ShareConsumer):
+        for wrong in (
+            {},
+            {"group": "g"},
+            {"group_id": "g", "share_acquire_mode": "all"},
+            {"group_id": ""},
+        ):
+            with pytest.raises(ConfigError):
+                kind(**wrong)
     with pytest.raises(ConfigError):
         AsyncConsumer("localhost:9092")  # type: ignore[arg-type]
     assert (

@@ -12,7 +12,9 @@ import pyarrow as pa
 from parley.client import (
     EARLIEST,
     LATEST,
+    AcknowledgeType,
     ConsumerGroupMetadata,
+    ConsumerRecord,
     FetchOptions,
     NewTopic,
     OffsetAndMetadata,
@@ -349,6 +351,23 @@ CONSUMER = {
         {"timestamps": {TP: 0}},
         {"timestamps": by_partition("0", -1, 1.5, True, None, 2**63, EARLIEST, right=0)},
     ),
+}
+SHARE_CONSUMER = {
+    "subscribe": Call({"topics": [TOPIC]}, {"topics": ("ab", b"ab", 5, None, [], [5], [""])}),
+    "getmany": Call(
+        {"timeout_ms": 0, "max_records": 1},
+        {"timeout_ms": (*TIMEOUTS, None), "max_records": ("1", 0, -1, 1.5, True)},
+    ),
+    "acknowledge": Call(
+        {"record": TP, "type": AcknowledgeType.ACCEPT, "offset": 0},
+        {
+            "record": (*TP_VALUES, ConsumerRecord(TOPIC, 0, 0, -1, -1, None, None)),
+            "type": (1, "ACCEPT", None, 0),
+            "offset": ("0", -1, 1.5, True, None, 2**63),
+        },
+    ),
+    "commit": Call({"timeout_ms": 20_000}, {"timeout_ms": TIMEOUTS}),
+    "set_acknowledgement_commit_callback": Call({"callback": None}, {"callback": (5, "print")}),
 }
 TRANSACTION = {
     "produce": CLIENT["produce"],

@@ -38,7 +38,13 @@ CLIENT_PAGES = {
 }  # fmt: skip
 """Page → its title and names. What stands on none of them comes on `values.md`."""
 _WITHOUT_DOCSTRING = {"__version__": "The version of parley that is installed."}
-_OPTION_GROUPS = ("ClientOptions", "FetchOptions", "ProduceOptions", "ConsumerOptions")
+_OPTION_GROUPS = (
+    "ClientOptions",
+    "FetchOptions",
+    "ProduceOptions",
+    "ConsumerOptions",
+    "ShareConsumerOptions",
+)
 
 
 def module_pages() -> dict[str, str]:

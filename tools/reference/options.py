@@ -26,6 +26,11 @@ GROUPS = (
         "Consumer",
         "Given to `Consumer` and `AsyncConsumer`, beside those of reading and of the client.",
     ),
+    (
+        "ShareConsumerOptions",
+        "Share consumer",
+        "Given to `ShareConsumer` and `AsyncShareConsumer`, beside those of the client.",
+    ),
 )
 _SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _TIMES = ((3_600_000, "h"), (60_000, "min"), (1_000, "s"))

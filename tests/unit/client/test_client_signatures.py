@@ -151,7 +151,8 @@ def test_the_calls_that_take_several_names_are_these() -> None:
     owned = {f"{kind}.{call}" for kind in ("AsyncTransactions", "Transactions") for call in (
         "fence(transactional_ids)", "describe(transactional_ids)",
     )}  # fmt: skip
-    consumers = {f"{kind}.subscribe(topics)" for kind in ("AsyncConsumer", "Consumer")}
+    kinds = ("AsyncConsumer", "Consumer", "AsyncShareConsumer", "ShareConsumer")
+    consumers = {f"{kind}.subscribe(topics)" for kind in kinds}
     others = {
         "TransactionFilter.__init__(states)",
         "Security.__init__(mechanisms)",

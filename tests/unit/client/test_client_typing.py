@@ -23,7 +23,14 @@ from typing import Any
 import pytest
 
 import parley
-from parley.client import BatchShape, ClientOptions, ConsumerOptions, FetchOptions, ProduceOptions
+from parley.client import (
+    BatchShape,
+    ClientOptions,
+    ConsumerOptions,
+    FetchOptions,
+    ProduceOptions,
+    ShareConsumerOptions,
+)
 from parley.client.consumer.option_values import ConsumerOptionValues
 from parley.client.group.assignors import Assignor
 from parley.client.options.values import (
@@ -32,6 +39,7 @@ from parley.client.options.values import (
     Milliseconds,
     ProduceOptionValues,
 )
+from parley.client.share.option_values import ShareConsumerOptionValues
 from parley.errors import ConfigError
 from parley.net.options import TokenProvider
 
@@ -45,6 +53,7 @@ import pyarrow as pa
 from parley import (
     EARLIEST, LATEST, AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions,
     FetchOptions, NewTopic, OffsetAndMetadata, ProduceOptions, TopicPartition,
+    AcknowledgeType, AsyncShareConsumer, ShareConsumer,
 )
 from parley.client import ClusterMetadata, record_shape
 from parley.devcluster import LocalCluster
@@ -98,6 +107,22 @@ async def asynchronous() -> None:
             print((await consumer.getone()).value)
 
 
+def share() -> None:
+    with ShareConsumer(bootstrap_servers="a:1", group_id="g", max_poll_records=5) as consumer:
+        consumer.subscribe(["flights"])
+        for record in consumer.getmany(timeout_ms=5)[TP]:
+            consumer.acknowledge(record, AcknowledgeType.RELEASE)
+        consumer.acknowledge(TP, offset=5)
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: print(offsets[TP], error))
+        consumer.commit()
+
+
+async def share_too() -> None:
+    async with AsyncShareConsumer(AsyncClient(), group_id="g") as consumer:
+        async for record in consumer:
+            print(record.delivery_count, consumer.acquisition_lock_timeout_ms)
+
+
 def consume() -> int:
     with Consumer(bootstrap_servers="a:1", group_id="g", sasl_plain_password="x") as consumer:
         consumer.assign([TP])
@@ -113,7 +138,7 @@ asyncio.run(asynchronous())
 WRONG = """
 from parley import (
     AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions, FetchOptions,
-    NewTopic, ProduceOptions, TopicPartition,
+    NewTopic, ProduceOptions, ShareConsumer, TopicPartition,
 )
 from parley.client import record_shape
 from parley.devcluster import LocalCluster
@@ -159,6 +184,10 @@ for batch in client.fetch(TP, 0):
     batch.num_rowz  # wrong
 Client(require="record-headers")  # wrong
 record_shape("key")  # wrong
+ShareConsumer(group="g")  # wrong
+ShareConsumer(auto_offset_reset="earliest")  # wrong
+ShareConsumer().subscribe("ab")  # wrong
+ShareConsumer().acknowledge(TP, 5)  # wrong
 Consumer().assign("ab")  # wrong
 Consumer().seek("flights", 0)  # wrong
 LocalCluster(broker=3)  # wrong
@@ -283,6 +312,7 @@ def test_every_wrong_line_is_found_and_no_other(lines: dict[str, set[int]]) -> N
         (FetchOptionValues, FetchOptions),
         (ConsumerOptionValues, ConsumerOptions),
         (ProduceOptionValues, ProduceOptions),
+        (ShareConsumerOptionValues, ShareConsumerOptions),
     ],
 )
 def test_the_typed_names_are_those_of_the_options(values: Any, group: Any) -> None:
@@ -306,7 +336,9 @@ def _members(hint: Any) -> set[str]:
     return {str(one) for one in (typing.get_args(hint) if union else (hint,))}
 
 
-@pytest.mark.parametrize("group", [ClientOptions, FetchOptions, ProduceOptions, ConsumerOptions])
+@pytest.mark.parametrize(
+    "group", [ClientOptions, FetchOptions, ProduceOptions, ConsumerOptions, ShareConsumerOptions]
+)
 def test_an_option_that_does_not_exist_is_refused_however_it_is_given(group: Any) -> None:
     near = next(field.name for field in dataclasses.fields(group) if "_" in field.name)
     misspelt = near + "x"

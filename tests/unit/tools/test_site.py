@@ -143,12 +143,8 @@ def test_the_list_of_names_leads_to_each(reference: dict[str, str]) -> None:
 
 def test_the_reference_has_every_option_with_type_and_meaning(reference: dict[str, str]) -> None:
     page = reference["reference/options.md"]
-    for group in (
-        parley.ClientOptions,
-        parley.FetchOptions,
-        parley.ProduceOptions,
-        parley.ConsumerOptions,
-    ):
+    groups = (parley.ClientOptions, parley.FetchOptions, parley.ProduceOptions)
+    for group in (*groups, parley.ConsumerOptions, parley.ShareConsumerOptions):
         for field in dataclasses.fields(group):
             row = re.search(
                 rf"^\| `{field.name}`(?:<br>`[a-z.]+`)? \| `(.+)` \| .+ \| (.+) \|$",

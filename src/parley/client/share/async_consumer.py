@@ -24,8 +24,11 @@ class AsyncShareConsumer:
     ...     servers = "localhost:9092"
     ...     async with AsyncShareConsumer(bootstrap_servers=servers, group_id="jobs") as consumer:
     ...         consumer.subscribe(["flights"])
-    ...         async for record in consumer:
-    ...             print(record.value, record.delivery_count)
+    ...         record = await consumer.getone()  # or: async for record in consumer
+    ...         print(record.value, record.delivery_count)
+    ...         await consumer.commit()
+    >>> asyncio.run(work())
+    b'SK4035' 1
 
     The members of a share group share records, not partitions: each record goes to one of them,
     which has it until it is acknowledged or its lock is over (30 s by default), and then it may be

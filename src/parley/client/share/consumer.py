@@ -22,11 +22,12 @@ T = TypeVar("T")
 class ShareConsumer:
     """A member of a share group (KIP-932, Kafka 4.2) whose calls return when they are done.
 
-    >>> with ShareConsumer(bootstrap_servers="localhost:9092", group_id="jobs") as consumer:
+    >>> with ShareConsumer(bootstrap_servers="localhost:9092", group_id="tasks") as consumer:
     ...     consumer.subscribe(["flights"])
-    ...     for records in consumer.getmany(timeout_ms=1000).values():
-    ...         print(len(records))
+    ...     for records in consumer.getmany(timeout_ms=60_000).values():
+    ...         print([record.value for record in records])
     ...     consumer.commit()
+    [b'SK4035', b'FI318']
 
     Options and methods are those of AsyncShareConsumer, whose docstrings say what they raise. The
     callback for acknowledgements is called in the thread that polls. After a fork the child makes

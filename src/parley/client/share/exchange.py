@@ -148,16 +148,19 @@ class ShareExchange:
         return self._by_leader
 
     def _start(self, broker: Broker, request: Request, wanted: Partitions) -> None:
+        # now: more may be due later
+        dues, dead = self._book.take(broker.node_id, broker.session.number)
+        self._settle(dead, self._lost(broker))
+        self._in_flight += bool(dues)
         broker.request, broker.last_asked = request, next(self._asked)
-        work = self._run(broker, request, wanted)
+        work = self._run(broker, request, wanted, dues)
         broker.task = asyncio.get_running_loop().create_task(work)
 
     # -- requests ---------------------------------------------------------------------------------
 
-    async def _run(self, broker: Broker, request: Request, wanted: Partitions) -> None:
-        dues, dead = self._book.take(broker.node_id, broker.session.number)
-        self._settle(dead, self._lost(broker))
-        self._in_flight += bool(dues)
+    async def _run(
+        self, broker: Broker, request: Request, wanted: Partitions, dues: Sequence[Due]
+    ) -> None:
         delay_ms = 0
         try:
             if request is Request.FETCH:

@@ -183,9 +183,12 @@ class Book(Generic[Record]):
 
 
 def batches(dues: Iterable[Due]) -> list[AcknowledgementBatch]:
-    """Return what is due of one partition as a request has it: in order, no offset twice."""
+    """Return what is due of one partition as a request has it: in order, no offset twice.
+
+    Of two words about a record that was delivered again the last one counts.
+    """
     found: list[AcknowledgementBatch] = []
-    for due in sorted(dues, key=lambda due: due.first):
+    for _, _, due in sorted((due.first, -at, due) for at, due in enumerate(dues)):
         last = found[-1] if found else AcknowledgementBatch(-2, -2, -1)
         first = max(due.first, last.last + 1)
         if first > due.last:
