@@ -19,7 +19,7 @@ same request be sent again (`retriable`, `refresh_metadata`).
       DataLossError           records that were promised are gone
         LogTruncationError    the log was cut below a position (KIP-320); names where it diverges
         TopicRecreatedError   another topic stands under the name (KIP-516)
-      CommitFailedError       offsets that a group did not take, by partition
+      CommitFailedError       offsets or acknowledgements that a group did not take, by partition
       TransactionError        what became of a transaction; `transactions` lists the kinds
 
 Map: `tree` has the classes, `transactions` those about what became of one, `groups` those of a

@@ -13,11 +13,12 @@ SHOWN = 3
 
 
 class CommitFailedError(KafkaError):
-    """Offsets were not committed; `failures` says why, by partition.
+    """Offsets were not committed, or records of a share group not acknowledged; `failures` says
+    why, by partition.
 
     The keys are partitions; others of the call were committed. One that failed may be another
     member's by now: poll again, and what was read of it since its last commit is read again by
-    whoever has it.
+    whoever has it. Records of a share group are delivered again.
     """
 
     def __init__(self, message: str, failures: Mapping[Partition, KafkaError]) -> None:

@@ -113,7 +113,7 @@ def share() -> None:
         for record in consumer.getmany(timeout_ms=5)[TP]:
             consumer.acknowledge(record, AcknowledgeType.RELEASE)
         consumer.acknowledge(TP, offset=5)
-        consumer.set_acknowledgement_commit_callback(lambda offsets, error: print(offsets[TP], error))
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: print(offsets, error))
         consumer.commit()
 
 

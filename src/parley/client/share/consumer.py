@@ -8,13 +8,14 @@ from types import TracebackType
 from typing import TypeVar, Unpack
 
 from parley.client.consumer.records import ConsumerRecord
+from parley.client.group.share.book import AcknowledgeType
 from parley.client.loop_thread import CallerThread, shared_loop
 from parley.client.options import arguments
 from parley.client.share.async_consumer import AsyncShareConsumer
 from parley.client.share.option_values import ShareConsumerClientOptionValues
 from parley.errors import LocalProtocolError
 from parley.net.blocking import Work, blocking, in_loop
-from parley.types import Names
+from parley.types import Names, TopicPartition
 
 T = TypeVar("T")
 
@@ -98,7 +99,18 @@ class ShareConsumer:
 
     # -- acknowledgements -------------------------------------------------------------------------
 
-    acknowledge = in_loop(AsyncShareConsumer.acknowledge)
+    def acknowledge(
+        self,
+        record: ConsumerRecord | TopicPartition,
+        type: AcknowledgeType = AcknowledgeType.ACCEPT,
+        *,
+        offset: int | None = None,
+    ) -> None:
+        """Say what becomes of a record (explicit mode), as AsyncShareConsumer.acknowledge."""
+        # Not in the loop, for every record would wait for it: nothing there looks at what the
+        # application has and has not committed.
+        self._consumer.acknowledge(record, type, offset=offset)
+
     commit = blocking(AsyncShareConsumer.commit)
     commit_async = in_loop(AsyncShareConsumer.commit_async)
     set_acknowledgement_commit_callback = in_loop(

@@ -132,15 +132,16 @@ class ShareCore:
         if self._closed:
             return
         try:
-            if self._cluster is not None:
-                await self.finish()
+            await self.finish()
         finally:
             self._closed = True
 
     async def finish(self) -> None:
         """Do that without closing. Raises what the callback raised."""
-        deadline = self.cluster.deadline(CLOSE_TIMEOUT_MS)
         self._topics = frozenset()
+        if self._cluster is None:
+            return
+        deadline = self.cluster.deadline(CLOSE_TIMEOUT_MS)
         self.book.commit()
         await self._exchange.finish(deadline)
         self.book.clear()
@@ -328,13 +329,27 @@ class ShareCore:
 
     async def _report(self, *, raised: bool = False) -> None:
         """Call the callback with what came of acknowledgements; without one, log what failed."""
-        outcomes: list[Outcome] = []
-        if self._cluster is not None:
-            outcomes, self._exchange.outcomes = self._exchange.outcomes, []
-        for tp, offsets, error in outcomes:
-            callback = self.callback
-            if callback is not None:
-                given: Offsets = {tp: offsets}
-                await self.call_listener(lambda: callback(given, error))  # noqa: B023  # called now
-            elif error is not None and not raised:
-                log.warning("%s: %d records were not acknowledged: %s", tp, len(offsets), error)
+        if self._cluster is None:
+            return
+        outcomes, self._exchange.outcomes = self._exchange.outcomes, []
+        failed: Exception | None = None
+        for one in outcomes:
+            if self.callback is not None:
+                failed = await self._call(self.callback, one) or failed
+            elif one.error is not None and not raised:
+                count = len(one.offsets)
+                log.warning(
+                    "%s: %d records were not acknowledged: %s", one.partition, count, one.error
+                )
+        if failed is not None:
+            raise failed
+
+    async def _call(self, callback: AcknowledgementCallback, found: Outcome) -> Exception | None:
+        """Call the callback; return what it raised: all others are to be called first."""
+        try:
+            await self.call_listener(
+                lambda: callback({found.partition: found.offsets}, found.error)
+            )
+        except Exception as error:
+            return error
+        return None

@@ -249,6 +249,8 @@ class ShareExchange:
         if answer.error_code:
             raise where.error(answer.error_code, answer.error_message)
         session.acknowledged()
+        lock_ms = answer.acquisition_lock_timeout_ms or self.acquisition_lock_timeout_ms
+        self.acquisition_lock_timeout_ms = lock_ms
         named = {(due.grant.topic_id, due.tp.partition): due.tp for due in dues}
         errors: dict[TopicPartition, KafkaError] = {}
         for topic in answer.responses:

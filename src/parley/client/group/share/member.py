@@ -156,6 +156,7 @@ class ShareMember:
         self._failures = 0
         interval_ms = answer.heartbeat_interval_ms or self._pace.heartbeat_interval_ms
         self._pace.heartbeat_interval_ms = interval_ms
+        self._pace.beat_sent(self._cluster.now_ms())  # by the interval of the coordinator
         self._pace.beat_answered(self._cluster.now_ms())
         if epoch == 0:
             log.info(

@@ -2,7 +2,8 @@
 
 | error | what happens |
 |---|---|
-| 122 SHARE_SESSION_NOT_FOUND, 123 INVALID_SHARE_SESSION_EPOCH, time-out, lost connection | new session |
+| 122 SHARE_SESSION_NOT_FOUND, 123 INVALID_SHARE_SESSION_EPOCH | new session |
+| a time-out, a lost connection | new session |
 | 133 SHARE_SESSION_LIMIT_REACHED | new session, after a pause |
 | 25 UNKNOWN_MEMBER_ID, 110 FENCED_MEMBER_EPOCH | new session, and the member joins again |
 | what else may pass | new session, after a pause |
