@@ -311,6 +311,14 @@ def test_g16_g18_a_static_member_comes_back_without_a_rebalance(
     assert raised.value.code == codes.UNKNOWN_MEMBER_ID
 
 
+def test_g16_the_new_id_of_a_static_member_is_in_the_journal(at: Coordinator) -> None:
+    static(at)
+    at.journaled.clear()
+    at.joined(instance="i")
+    # or the next coordinator would fence the process that came back
+    assert at.journaled == ["Stable"]
+
+
 def test_h15_between_join_and_sync_a_static_member_that_comes_back_rebalances(
     at: Coordinator,
 ) -> None:
@@ -408,3 +416,20 @@ class Members(RuleBasedStateMachine):
 
 Members.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 TestMembers = Members.TestCase
+
+
+def test_h7_who_syncs_after_the_leader_has_synced_in_time() -> None:
+    """The leader's SyncGroup may come first; a rebalance timeout later the
+    others are members still.
+    """
+    at = Coordinator()
+    leader = at.joined().member_id
+    waits = at.join()
+    at.join(leader)
+    assert waits.answer is not None
+    follower = waits.answer.member_id
+    at.sync(leader)
+    at.sync(follower)
+    for _ in range(REBALANCE_MS // SESSION_MS * 2):
+        at.after(SESSION_MS // 2)
+        assert (at.beat(leader), at.beat(follower)) == (codes.NONE, codes.NONE)

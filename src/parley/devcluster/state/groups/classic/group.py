@@ -178,7 +178,7 @@ class ClassicGroup:
         self.members = {
             new_id if name == old.id else name: one for name, one in self.members.items()
         }
-        before, old.id = old.protocols, new_id
+        old.id = new_id
         self.leader = new_id if led_by and led_by not in self.members else led_by
         old.update(join)
         if (
@@ -186,8 +186,7 @@ class ClassicGroup:
             or vote(list(self.members.values())) != self.protocol
         ):
             return self._park(old, now_ms)
-        if before != old.protocols:
-            self._keep(self)
+        self._keep(self)  # its new id has to be known to the next coordinator as well
         old.beat(now_ms)
         if join.skips_assignment and self.leader == new_id:
             return given(self._joined(old, skip=True))
@@ -290,10 +289,11 @@ class ClassicGroup:
         if self.state is GroupState.PREPARING:
             raise Refused(REBALANCE_IN_PROGRESS, f"group {self.name} rebalances")
         member.beat(now_ms)
+        self._unsynced.discard(member.id)
         if self.state is GroupState.STABLE:
+            self._end_sync_phase()
             return given(self._synced(member))
         parked = member.syncing = member.syncing or Parked()
-        self._unsynced.discard(member.id)
         if member.id == self.leader:
             before = {one.id: one.assignment for one in self.members.values()}
             for one in self.members.values():
@@ -310,9 +310,12 @@ class ClassicGroup:
                 if one.syncing is not None:
                     self._end_sync(one, self._synced(one))
                     one.beat(now_ms)
+        self._end_sync_phase()
+        return parked
+
+    def _end_sync_phase(self) -> None:
         if self.state is GroupState.STABLE and not self._unsynced:
             self._phase_due_ms = None
-        return parked
 
     def _synced(self, member: Member) -> SyncAnswer:
         return SyncAnswer(NONE, member.assignment, self.protocol_type, self.protocol)
