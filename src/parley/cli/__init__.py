@@ -8,7 +8,7 @@ Map: `app` finds commands in the table `commands`; `output`, `exit_codes`, `comp
 `connecting` are shared. Commands: `api_versions`, `features`, `protocol`, `discovery`, `doctor`
 (`examination` finds out), `demo`, `cluster` (`cluster_settings`, `cluster_security`,
 `cluster_ctl`), `groups` (`group_lag`, `group_reset` with `reset_plan`; `partition_texts` writes and
-reads `flights:0-2`).
+reads `flights:0-2`), `consume`.
 """
 
 from __future__ import annotations

@@ -20,6 +20,9 @@ COMMANDS: dict[str, Command] = {
         "parley.cli.cluster",
         "Run an embedded Kafka cluster whose brokers speak as chosen releases.",
     ),
+    "consume": Command(
+        "parley.cli.consume", "Print records as a member of a group, and commit what was printed."
+    ),
     "demo": Command(
         "parley.cli.demo",
         "Run the demo job: a rolling upgrade under a Spark stream, with an account.",

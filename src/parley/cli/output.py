@@ -75,10 +75,22 @@ def print_rows(
     elif output_format is OutputFormat.TABLE or stream.isatty():
         _print_table(columns, rows, stream)
     else:
-        if heading:
-            print("\t".join(_heading(name) for name in columns), file=stream)
-        for row in rows:
-            print("\t".join(_cell(row.get(name)) for name in columns), file=stream)
+        print_lines(columns, rows, stream, heading=heading)
+
+
+def print_lines(
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    stream: TextIO | None = None,
+    *,
+    heading: bool = True,
+) -> None:
+    """Print rows as tab-separated lines, on a terminal too: for what comes one after the other."""
+    stream = stream if stream is not None else sys.stdout
+    if heading:
+        print("\t".join(_heading(name) for name in columns), file=stream)
+    for row in rows:
+        print("\t".join(_cell(row.get(name)) for name in columns), file=stream)
 
 
 def print_document(
