@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from parley import Client
+from parley import Client, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.testing.realbroker.artifacts import class_path
 from parley.testing.realbroker.java import java_command
@@ -114,6 +114,35 @@ def test_two_consumers_and_the_tool(
         # the lag: both committed when they left
         assert {row[5] for row in rows(printed(asked))} == {"0"}
         assert "successful" in printed(command(GROUPS, cluster, "--delete", "--group", GROUP))
+
+
+@pytest.mark.parametrize("release", ["4.3", pytest.param("2.1", marks=pytest.mark.matrix)])
+def test_the_tool_resets_offsets(release: str, command: Command) -> None:
+    with (
+        LocalCluster(brokers=2, release=release) as cluster,
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+    ):
+        cluster.create_topic(TOPIC, 2)
+        for index in range(2):
+            times = pa.array(range(10_000, 20_000, 1_000), pa.timestamp("ms", tz="UTC"))
+            client.produce(TOPIC, pa.table({"value": [b"x"] * 10, "timestamp": times}), index)
+        client.alter_group_offsets(
+            GROUP, {TopicPartition(TOPIC, 0): 5, TopicPartition(TOPIC, 1): 9}
+        )
+
+        def reset(*how: str) -> tuple[dict[int, int], dict[int, int]]:
+            """Return the new offsets that the tool prints, and those that are committed."""
+            run = ["--reset-offsets", "--group", GROUP, "--topic", TOPIC, *how]
+            shown = rows(printed(command(GROUPS, cluster, *run)))
+            found = client.list_group_offsets(GROUP)
+            committed = {tp.partition: at.offset for tp, at in found.items() if at is not None}
+            return {int(row[2]): int(row[3]) for row in shown}, committed
+
+        assert reset("--shift-by", "-2", "--dry-run") == ({0: 3, 1: 7}, {0: 5, 1: 9})
+        assert reset("--shift-by", "3", "--execute") == ({0: 8, 1: 10}, {0: 8, 1: 10})
+        at = "1970-01-01T00:00:14.000+00:00"
+        assert reset("--to-datetime", at, "--execute") == ({0: 4, 1: 4}, {0: 4, 1: 4})
+        assert reset("--to-earliest", "--execute") == ({0: 0, 1: 0}, {0: 0, 1: 0})
 
 
 def _shared(text: str) -> list[list[str]]:
