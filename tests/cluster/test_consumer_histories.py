@@ -401,7 +401,7 @@ def test_a_commit_that_is_newer_than_the_metadata_makes_it_fresh(cluster: LocalC
         epoch = cluster.leaders("t")[0][1]
         cluster.move_leader("t", 0, 2)
         cluster.move_leader("t", 0, 1)
-        with consumer_of(cluster, group_id="g") as other:
+        with consumer_of(cluster, group_id="g", enable_auto_commit=False) as other:
             other.assign([TP])
             other.commit({TP: OffsetAndMetadata(3, "", epoch + 2)})
         found = consumer.committed(TP)

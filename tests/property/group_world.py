@@ -329,7 +329,7 @@ class World(Coordination):
 
     def check_quiet(self) -> None:
         """Heal the cluster, let everybody poll, and see that the group comes to rest."""
-        self.cluster.clear_faults()
+        self.cluster.faults.clear()
         self.start_brokers()
         if PASSING not in self.cluster.state.image.topics:
             self.topic_passes()

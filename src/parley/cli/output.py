@@ -80,7 +80,7 @@ def print_rows(
 
 def print_lines(
     columns: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, object]],
     stream: TextIO | None = None,
     *,
     heading: bool = True,
