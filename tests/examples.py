@@ -17,7 +17,7 @@ import pyarrow as pa
 import parley
 from parley.client import Client
 from parley.devcluster import LocalCluster
-from parley.messages import IncrementalAlterConfigsRequest
+from parley_laboratory.shares import set_group
 
 ROOT = Path(__file__).parent.parent
 ADDRESS = "localhost:9092"
@@ -91,18 +91,6 @@ def run(document: Path, line: int, text: str, bootstrap_servers: str) -> None:
     )
 
 
-def begin_at_the_beginning(client: Client, share_group: str) -> None:
-    """Configure a share group to read what is there already."""
-    make = IncrementalAlterConfigsRequest
-    earliest = make.AlterableConfig(
-        name="share.auto.offset.reset", config_operation=0, value="earliest"
-    )
-    group = make.AlterConfigsResource(
-        resource_type=32, resource_name=share_group, configs=[earliest]
-    )
-    assert client.request(None, make(resources=[group])).responses[0].error_code == 0
-
-
 @contextmanager
 def cluster_of_examples() -> Iterator[str]:
     """Yield the address of a cluster that has what examples read and write."""
@@ -113,6 +101,6 @@ def cluster_of_examples() -> Iterator[str]:
         for topic in ("flights", "copies", "in", "out"):
             cluster.create_topic(topic, partitions=1)
         for group in ("jobs", "tasks", "workers", "checkers"):
-            begin_at_the_beginning(client, group)
+            set_group(cluster.broker(1).address, group, {"share.auto.offset.reset": "earliest"})
         client.produce("flights", pa.table({"key": ["osl", "kef"], "value": ["SK4035", "FI318"]}))
         yield cluster.bootstrap_servers

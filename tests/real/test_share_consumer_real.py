@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -27,13 +28,16 @@ from parley.errors import (
     LocalProtocolError,
     UnsupportedVersionError,
 )
-from parley.messages import IncrementalAlterConfigsRequest
 from parley.testing.realbroker import RealCluster
+from parley.testing.realbroker.artifacts import class_path
+from parley.testing.realbroker.java import java_command
+from parley.testing.realbroker.releases import broker_artifacts, tools_artifacts
+from parley_laboratory.shares import set_group
 
-from ..support import GENEROUS_MS, eventually, eventually_async
+from ..support import GENEROUS_MS, GENEROUS_S, eventually, eventually_async
 
 RELEASES = (pytest.param("4.2.0", marks=pytest.mark.matrix), "4.3.0")
-GROUP_RESOURCE = 32
+JAVA = Path(__file__).with_name("ShareReads.java")
 
 
 @pytest.fixture(params=RELEASES)
@@ -50,26 +54,13 @@ def client(broker: RealCluster) -> Iterator[Client]:
 
 
 @pytest.fixture
-def topic(client: Client, topic_name: str) -> str:
+def topic(broker: RealCluster, client: Client, topic_name: str) -> str:
     """A topic of one partition, with a share group of the same name that
     begins at its beginning.
     """
     client.create_topics([NewTopic(topic_name, num_partitions=1)])
-    configure(client, topic_name, {"share.auto.offset.reset": "earliest"})
+    set_group(broker.bootstrap_servers, topic_name, {"share.auto.offset.reset": "earliest"})
     return topic_name
-
-
-def configure(client: Client, group: str, configs: dict[str, str]) -> None:
-    make = IncrementalAlterConfigsRequest
-    changes = [
-        make.AlterableConfig(name=name, config_operation=0, value=to)
-        for name, to in configs.items()
-    ]
-    resource = make.AlterConfigsResource(
-        resource_type=GROUP_RESOURCE, resource_name=group, configs=changes
-    )
-    (answer,) = client.request(None, make(resources=[resource])).responses
-    assert answer.error_code == 0, answer.error_message
 
 
 def write(client: Client, topic: str, values: range, partitions: int = 1) -> None:
@@ -212,7 +203,7 @@ async def test_a_record_that_is_renewed_comes_again(
 async def test_a_lock_that_is_over_gives_the_record_to_another(
     broker: RealCluster, client: Client, topic: str
 ) -> None:
-    configure(client, topic, {"share.record.lock.duration.ms": "1000"})
+    set_group(broker.bootstrap_servers, topic, {"share.record.lock.duration.ms": "1000"})
     await asyncio.to_thread(write, client, topic, range(1))
     async with member(broker, topic, share_acknowledgement_mode="explicit") as consumer:
         (record,) = await some(consumer)
@@ -243,7 +234,7 @@ async def test_gaps_count_as_acknowledged(broker: RealCluster, client: Client, t
                 producer.produce(topic, pa.table({"value": [b"x", b"y"]}))
                 end()
 
-    configure(client, topic, {"share.isolation.level": "read_committed"})
+    set_group(broker.bootstrap_servers, topic, {"share.isolation.level": "read_committed"})
     await asyncio.to_thread(transactions)
     await asyncio.to_thread(write, client, topic, range(1))
     async with member(broker, topic) as consumer:
@@ -263,7 +254,7 @@ def test_the_blocking_consumer_reads_several_partitions(
     broker: RealCluster, client: Client, topic_name: str
 ) -> None:
     client.create_topics([NewTopic(topic_name, num_partitions=3)])
-    configure(client, topic_name, {"share.auto.offset.reset": "earliest"})
+    set_group(broker.bootstrap_servers, topic_name, {"share.auto.offset.reset": "earliest"})
     write(client, topic_name, range(300), partitions=3)
     heard: Counter[int] = Counter()
     with ShareConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=topic_name) as consumer:
@@ -295,7 +286,10 @@ async def test_a_broker_that_is_gone_for_a_while(topic_name: str) -> None:
     ):
         await asyncio.to_thread(client.create_topics, [NewTopic(topic_name)])
         await asyncio.to_thread(
-            configure, client, topic_name, {"share.auto.offset.reset": "earliest"}
+            set_group,
+            cluster.bootstrap_servers,
+            topic_name,
+            {"share.auto.offset.reset": "earliest"},
         )
         await asyncio.to_thread(write, client, topic_name, range(3))
         async with member(cluster, topic_name, share_acknowledgement_mode="explicit") as consumer:
@@ -319,3 +313,63 @@ async def test_brokers_without_share_groups_are_refused(
     with pytest.raises(UnsupportedVersionError, match=r"share-groups.*4\.1"):
         await consumer.start()
     await consumer.close()
+
+
+@pytest.mark.matrix
+async def test_java_and_parley_share_the_records_of_one_partition(
+    client: Client, broker: RealCluster, topic: str, tmp_path: Path
+) -> None:
+    """What Java releases parley gets, and what parley releases Java gets; each record
+    is accepted by one of them.
+    """
+    path = class_path((*broker_artifacts("4.3.0"), *tools_artifacts("4.3.0")))
+    orders = [
+        str(JAVA),
+        broker.bootstrap_servers,
+        topic,
+        topic,
+        "share.acknowledgement.mode=explicit",
+    ]
+    command = java_command(path, orders, heap_mb=256, log4j_file=tmp_path / "log4j.properties")
+    await asyncio.to_thread(write, client, topic, range(10))
+    java = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with member(broker, topic, share_acknowledgement_mode="explicit") as consumer:
+            records = await some(consumer)
+            assert len(records) == 10
+            for record in records:
+                kind = AcknowledgeType.ACCEPT if record.offset < 6 else AcknowledgeType.RELEASE
+                consumer.acknowledge(record, kind)
+            await consumer.commit()
+            said = await ordered(java, "poll 4 accept accept release")
+            assert said == [f"record 0 {offset} 2" for offset in range(6, 10)]
+            assert await ordered(java, "commit") == ["committed 0 -"]
+            again = await some(consumer)
+            assert [(record.offset, record.delivery_count) for record in again] == [(8, 3), (9, 3)]
+            for record in again:
+                consumer.acknowledge(record)
+            await consumer.commit()
+            await asyncio.to_thread(write, client, topic, range(10, 11))
+            assert await ordered(java, "poll 1 accept") == ["record 0 10 1"]
+            assert await ordered(java, "commit") == ["committed 0 -"]
+    finally:
+        java.kill()
+        await java.wait()
+
+
+async def ordered(java: asyncio.subprocess.Process, line: str) -> list[str]:
+    """Have ShareReads.java carry a line out; return what it printed."""
+    assert java.stdin is not None
+    assert java.stdout is not None
+    java.stdin.write(f"{line}\n".encode())
+    found: list[str] = []
+    async with asyncio.timeout(GENEROUS_S):
+        while not (said := (await java.stdout.readline()).decode()).startswith("done "):
+            assert said, found
+            found.append(said.strip())
+    return found

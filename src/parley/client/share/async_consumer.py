@@ -20,6 +20,7 @@ from parley.types import Names, TopicPartition, shown
 class AsyncShareConsumer:
     """A member of a share group (KIP-932, Kafka 4.2), for one event loop and one task at a time.
 
+    >>> import asyncio
     >>> async def work() -> None:
     ...     servers = "localhost:9092"
     ...     async with AsyncShareConsumer(bootstrap_servers=servers, group_id="jobs") as consumer:
