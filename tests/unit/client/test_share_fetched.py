@@ -1,0 +1,76 @@
+"""What a share consumer makes of the bytes that a broker sent: its records, gaps,
+and what it could not read.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from parley.client.consumer.records import ConsumerRecord
+from parley.client.group.share.acquired import AcquiredRange
+from parley.client.group.share.book import GAP, AcknowledgeType, Grant
+from parley.client.options.client_options import FetchOptions
+from parley.client.share.fetched import SharedFetch
+from parley.records import Record, WriteOptions, columns_from_records, encode_batches
+from parley.types import TopicPartition
+
+TP, GRANT = TopicPartition("jobs", 0), Grant(1, 0, b"j" * 16)
+RELEASE = AcknowledgeType.RELEASE
+
+
+def batch(base: int, count: int) -> bytes:
+    rows = [Record(at, 1_000 + at, 0, None, b"%d" % (base + at)) for at in range(count)]
+    (made,) = encode_batches(columns_from_records(rows, with_offsets=False), None, WriteOptions())
+    return struct.pack(">q", base) + bytes(made.data)[8:]  # the checksum leaves the base offset out
+
+
+def fetched(data: bytes, *ranges: tuple[int, int, int]) -> SharedFetch:
+    acquired = [AcquiredRange(*one) for one in ranges]
+    return SharedFetch(TP, GRANT, memoryview(data), acquired, None, FetchOptions())
+
+
+async def taken(fetch: SharedFetch, most: int = 100) -> list[ConsumerRecord]:
+    found: list[ConsumerRecord] = []
+    while not fetch.exhausted and len(found) < most:
+        await fetch.fill()
+        found += fetch.take(most - len(found))
+    return found
+
+
+async def test_records_of_whole_batches_that_were_not_acquired_are_left_out() -> None:
+    fetch = fetched(batch(0, 5) + batch(5, 5), (1, 2, 1), (7, 8, 3))
+    rows = await taken(fetch)
+    assert [(row.offset, row.value, row.delivery_count) for row in rows] == [
+        (1, b"1", 1), (2, b"2", 1), (7, b"7", 3), (8, b"8", 3),
+    ]  # fmt: skip
+    assert fetch.settled() == [(GAP, []), (RELEASE, [])]
+
+
+async def test_offsets_between_batches_are_gaps_and_those_behind_them_were_not_read() -> None:
+    fetch = fetched(batch(0, 2) + batch(6, 2), (0, 20, 1))
+    assert [row.offset for row in await taken(fetch)] == [0, 1, 6, 7]
+    assert fetch.settled() == [(GAP, [(2, 5)]), (RELEASE, [(8, 20)])]
+
+
+async def test_what_lies_behind_damage_is_released() -> None:
+    damaged = bytearray(batch(5, 5))
+    damaged[-1] ^= 1
+    fetch = fetched(batch(0, 5) + bytes(damaged), (0, 9, 1))
+    assert [row.offset for row in await taken(fetch)] == [0, 1, 2, 3, 4]
+    assert fetch.error is not None
+    assert fetch.error.offset == 5
+    assert fetch.settled() == [(GAP, []), (RELEASE, [(5, 9)])]
+
+
+async def test_without_bytes_everything_is_released() -> None:
+    fetch = fetched(b"", (3, 9, 1))
+    assert await taken(fetch) == []
+    assert fetch.settled() == [(GAP, []), (RELEASE, [(3, 9)])]
+
+
+async def test_what_nobody_wants_any_more_is_given_back() -> None:
+    fetch = fetched(batch(0, 5), (0, 4, 1))
+    assert [row.offset for row in await taken(fetch, 2)] == [0, 1]
+    ways = dict(fetch.given_up())
+    assert sorted(ways[RELEASE]) == [(2, 2), (3, 3), (4, 4)]
+    assert not ways[GAP]
