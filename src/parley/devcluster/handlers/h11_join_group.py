@@ -4,7 +4,9 @@ Behaviours:
 - Answered by the group's coordinator (others: NOT_COORDINATOR), when all members of the group have
   joined, or the rebalance timeout of the slowest is over (H4, H6). The machine is
   `state.groups.classic`.
-- A group whose members speak the consumer protocol, and a share group: INCONSISTENT_GROUP_PROTOCOL.
+- In a group whose members speak the consumer protocol the broker's assignor assigns: the answer
+  comes at once, its generation is the member's epoch, and nobody leads (H24).
+- A share group: INCONSISTENT_GROUP_PROTOCOL.
 - Session timeouts outside the bounds of the release: INVALID_SESSION_TIMEOUT (G9).
 
 Version notes:
@@ -13,21 +15,30 @@ Version notes:
   (KIP-345). v7+ the protocol type, and no protocol is null (KIP-559). v8+ a reason. v9+ a static
   leader that returns need not assign (KIP-814).
 
-Not implemented: conversion between the classic and the consumer protocol.
+Not implemented: -
 """
 
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, Wait
-from parley.devcluster.handlers.membership import classic_rules, is_share_group, require_group
+from parley.devcluster.handlers.membership import (
+    classic_rules,
+    is_share_group,
+    known_topics,
+    live_group,
+    require_group,
+    settings_of,
+)
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.groups.classic.group import MemberIdRequired
 from parley.devcluster.state.groups.classic.members import Join, JoinAnswer
+from parley.devcluster.state.groups.modern.group import ConsumerGroup, Topics
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
     GROUP_MAX_SIZE_REACHED,
     INCONSISTENT_GROUP_PROTOCOL,
     INVALID_SESSION_TIMEOUT,
+    NOT_COORDINATOR,
     UNKNOWN_MEMBER_ID,
 )
 from parley.messages import JoinGroupRequest, JoinGroupResponse
@@ -47,7 +58,11 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
     groups = call.cluster.classic_groups
     try:
         require_group(call, request.group_id)
-        _check(call, request)
+        modern = live_group(call, request.group_id)
+        _check(call, request, of_consumers=modern is not None)
+        if modern is not None:
+            return _response(call, _join_mixed(call, request, modern))
+        call.cluster.mixed_groups.make_room_for_classic(request.group_id)
         group = groups.made(request.group_id, classic_rules(call), call.broker.id)
         try:
             parked = group.join(_join(call, request), call.now_ms)
@@ -57,6 +72,10 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
         return _refused(call, request, required.code, required.member_id)
     except Refused as error:
         return refuse(request, call.version, error.code, call.profile.behaviour.refused_generation)
+    except OSError:
+        return refuse(
+            request, call.version, NOT_COORDINATOR, call.profile.behaviour.refused_generation
+        )
 
     def answer(expired: bool) -> JoinGroupResponse | None:
         return None if parked.answer is None else _response(call, parked.answer)
@@ -64,7 +83,15 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
     return answer(False) or Wait([parked], FOREVER_MS, answer)
 
 
-def _check(call: Call, request: JoinGroupRequest) -> None:
+def _join_mixed(call: Call, request: JoinGroupRequest, group: ConsumerGroup) -> JoinAnswer:
+    # No classic member has a regular expression.
+    topics = Topics(known_topics(call), lambda regex: frozenset())
+    return call.cluster.mixed_groups.join(
+        group, _join(call, request), topics, settings_of(call), call.now_ms
+    )
+
+
+def _check(call: Call, request: JoinGroupRequest, *, of_consumers: bool) -> None:
     """Raise Refused for what no group would take in, and for a group that takes nobody more."""
     group = call.cluster.classic_groups.get(request.group_id)
     if (
@@ -76,13 +103,10 @@ def _check(call: Call, request: JoinGroupRequest) -> None:
             INVALID_SESSION_TIMEOUT,
             "the session timeout is not between those that the broker allows",
         )
-    modern = call.cluster.consumer_groups.get(request.group_id)
     if is_share_group(call, request.group_id):
         raise Refused(INCONSISTENT_GROUP_PROTOCOL, "the group is a share group")
-    if modern is not None and modern.members:
-        raise Refused(
-            INCONSISTENT_GROUP_PROTOCOL, "the group's members speak the consumer protocol"
-        )
+    if of_consumers:
+        return
     if group is None or not (group.members or group.pending):
         if request.member_id:
             raise Refused(UNKNOWN_MEMBER_ID, f"group {request.group_id} has no members")

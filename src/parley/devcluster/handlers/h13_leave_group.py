@@ -3,7 +3,7 @@
 Behaviours:
 - Answered by the group's coordinator (others: NOT_COORDINATOR); the others rebalance, and with its
   last member the group is Empty (H14). Members of the consumer protocol go as well (measured on
-  4.0.0, 4.1.1 and 4.3.0).
+  4.0.0, 4.1.1 and 4.3.0); when only classic ones are left, the group is classic again (H24).
 
 Version notes:
 - Up to v2 one member, whose error stands at the top. v3+ several, each with its own; a static
@@ -48,7 +48,7 @@ def _leave(call: Call, name: str, member_id: str, instance_id: str | None) -> in
     modern = live_group(call, name)
     try:
         if modern is not None:
-            call.cluster.consumer_groups.take_out(modern, member_id, instance_id)
+            call.cluster.consumer_groups.take_out(modern, member_id, instance_id, call.now_ms)
         else:
             classic_group(call, name).leave(member_id, instance_id, call.now_ms)
     except Refused as error:

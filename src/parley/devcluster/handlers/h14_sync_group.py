@@ -4,6 +4,8 @@ Behaviours:
 - Answered by the group's coordinator (others: NOT_COORDINATOR), once the leader's assignment is in
   the journal; a member that the leader left out gets no bytes (H8). Once all have it, it is
   answered at once.
+- In a group of the consumer protocol nobody leads: a member is answered at once, with what the
+  broker's assignor gave it, or REBALANCE_IN_PROGRESS when it has to join again (H24).
 - A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails.
 
 Version notes:
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, Wait
 from parley.devcluster.handlers.h11_join_group import FOREVER_MS
-from parley.devcluster.handlers.membership import classic_group, require_group
+from parley.devcluster.handlers.membership import classic_group, live_group, require_group
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.groups.classic.group import ClassicGroup
 from parley.devcluster.state.groups.classic.members import SyncAnswer
@@ -38,8 +40,13 @@ def handle(call: Call, request: SyncGroupRequest) -> Answer:
             raise Refused(
                 INCONSISTENT_GROUP_PROTOCOL, "SyncGroup names the protocol from version 5 on"
             )
+        who = (request.member_id, request.group_instance_id, request.generation_id)
+        modern = live_group(call, request.group_id)
+        if modern is not None:
+            names = call.image.names
+            return _response(call.cluster.mixed_groups.sync(modern, who, named, names, call.now_ms))
         group = classic_group(call, request.group_id)
-        member = group.check(request.member_id, request.group_instance_id, request.generation_id)
+        member = group.check(*who)
         _check_protocol(call, group, named)
         assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
         parked = group.sync(member, assignments, call.now_ms)

@@ -5,8 +5,9 @@ Behaviours:
   from 4.0 on. The releases before that advertise it answer UNSUPPORTED_VERSION.
 - The group, its epochs and its target are `state.groups.modern`; what changed is in the journal
   first.
-- A group that has members of the classic protocol is not converted, and a share group is none:
-  GROUP_ID_NOT_FOUND.
+- A group that has members of the classic protocol is converted where the migration policy allows
+  that (H24), else GROUP_ID_NOT_FOUND.
+- A share group: GROUP_ID_NOT_FOUND.
 
 Version notes:
 - v1+ regular expressions (KIP-848) and member ids that clients make (KIP-1082). In v0 the broker
@@ -19,11 +20,16 @@ from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
-from parley.devcluster.handlers.membership import is_share_group, serves_consumer_groups
+from parley.devcluster.handlers.membership import (
+    is_share_group,
+    known_topics,
+    serves_consumer_groups,
+    settings_of,
+)
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.patterns import Pattern, PatternError
 from parley.devcluster.state.groups.modern.assignors import Part
-from parley.devcluster.state.groups.modern.group import Heartbeat, HeartbeatAnswer, Settings, Topics
+from parley.devcluster.state.groups.modern.group import Heartbeat, HeartbeatAnswer, Topics
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
     COORDINATOR_NOT_AVAILABLE,
@@ -46,8 +52,8 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Answer:
         require_coordinator(call, request.group_id)
         if is_share_group(call, request.group_id):
             raise Refused(GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
-        topics = Topics(_topics(call), lambda regex: _matching(call, regex))
-        heard = call.cluster.consumer_groups.heartbeat(
+        topics = Topics(known_topics(call), lambda regex: _matching(call, regex))
+        heard = call.cluster.mixed_groups.heartbeat(
             request.group_id, _heartbeat(call, request), topics, settings_of(call), call.now_ms
         )
     except Refused as error:
@@ -65,21 +71,6 @@ def check(call: Call, request: ConsumerGroupHeartbeatRequest) -> None:
         raise Refused(UNSUPPORTED_VERSION, None)
     if not request.group_id:
         raise Refused(INVALID_REQUEST, "GroupId can't be empty.")
-
-
-def settings_of(call: Call) -> Settings:
-    """Return what the cluster sets for such groups, or else the release."""
-    wanted, behaviour = call.cluster.settings, call.profile.behaviour
-    interval_ms = wanted.group_consumer_assignment_interval_ms
-    return Settings(
-        session_timeout_ms=wanted.group_consumer_session_timeout_ms,
-        heartbeat_interval_ms=wanted.group_consumer_heartbeat_interval_ms,
-        assignment_interval_ms=behaviour.assignment_interval_ms
-        if interval_ms is None
-        else interval_ms,
-        first_epoch=behaviour.first_group_epoch,
-        max_size=wanted.group_max_size,
-    )
 
 
 def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Heartbeat:
@@ -103,12 +94,6 @@ def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Heartbeat:
         call.client_id or "",
         call.client_host,
     )
-
-
-def _topics(call: Call) -> dict[str, tuple[bytes, int]]:
-    return {
-        name: (topic.topic_id, len(topic.partitions)) for name, topic in call.image.topics.items()
-    }
 
 
 def _matching(call: Call, regex: str) -> frozenset[str]:

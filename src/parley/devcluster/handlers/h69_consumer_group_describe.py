@@ -5,7 +5,7 @@ Behaviours:
   GROUP_ID_NOT_FOUND with a text. Releases in which the protocol is off: UNSUPPORTED_VERSION.
 
 Version notes:
-- v1+ the type of each member (KIP-1099): always that of the consumer protocol here.
+- v1+ the type of each member (KIP-1099), by the protocol that it speaks.
 
 Not implemented: -
 """
@@ -26,7 +26,7 @@ from parley.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeR
 from parley.schema import ApiKey, VersionRange
 
 Response = ConsumerGroupDescribeResponse
-CONSUMER_MEMBER = 1
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def handle(call: Call, request: ConsumerGroupDescribeRequest) -> Answer:
@@ -73,7 +73,7 @@ def _member(call: Call, group: ConsumerGroup, member: Member) -> Response.Member
         subscribed_topic_regex=said.regex or None,
         assignment=_assignment(call, member.assignment.owned),
         target_assignment=_assignment(call, group.target.get(member.id, frozenset())),
-        member_type=CONSUMER_MEMBER,
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 

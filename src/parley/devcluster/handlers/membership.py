@@ -11,8 +11,9 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.state.groups.classic.group import ClassicGroup, GroupState, Rules
+from parley.devcluster.state.groups.mixed.formats import CONSUMER_PROTOCOL, read_subscription
 from parley.devcluster.state.groups.modern.assignors import Part
-from parley.devcluster.state.groups.modern.group import ConsumerGroup
+from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings
 from parley.devcluster.state.groups.offsets import NO_GENERATION
 from parley.devcluster.state.refused import Refused
 from parley.errors import RemoteProtocolError
@@ -24,16 +25,11 @@ from parley.errors.codes import (
     UNKNOWN_MEMBER_ID,
     UNSUPPORTED_VERSION,
 )
-from parley.messages import ConsumerProtocolSubscription, decode_body
 
 FIRST_EPOCH_VERSION = 9
 """The version of OffsetCommit and OffsetFetch in which a member says its epoch."""
 
 GROUP_VERSION = "group.version"
-CONSUMER_PROTOCOL = "consumer"
-"""The protocol type whose members say in known bytes what they subscribe to."""
-
-LAST_SUBSCRIPTION_VERSION = 3
 
 
 def serves_consumer_groups(call: Call) -> bool:
@@ -61,6 +57,28 @@ def classic_rules(call: Call) -> Rules:
         heartbeats_while_completing=behaviour.heartbeats_while_completing,
         removes_unsynced=behaviour.removes_unsynced_members,
     )
+
+
+def settings_of(call: Call) -> Settings:
+    """Return what the cluster sets for such groups, or else the release."""
+    wanted, behaviour = call.cluster.settings, call.profile.behaviour
+    interval_ms = wanted.group_consumer_assignment_interval_ms
+    return Settings(
+        session_timeout_ms=wanted.group_consumer_session_timeout_ms,
+        heartbeat_interval_ms=wanted.group_consumer_heartbeat_interval_ms,
+        assignment_interval_ms=behaviour.assignment_interval_ms
+        if interval_ms is None
+        else interval_ms,
+        first_epoch=behaviour.first_group_epoch,
+        max_size=wanted.group_max_size,
+    )
+
+
+def known_topics(call: Call) -> dict[str, tuple[bytes, int]]:
+    """Return id and number of partitions of each topic."""
+    return {
+        name: (topic.topic_id, len(topic.partitions)) for name, topic in call.image.topics.items()
+    }
 
 
 def classic_group(call: Call, name: str) -> ClassicGroup:
@@ -163,7 +181,8 @@ def check_epoch(
     """Raise Refused unless a member may commit a partition:
     UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH.
     """
-    if call.version < FIRST_EPOCH_VERSION:
+    member = group.members.get(member_id)
+    if call.version < FIRST_EPOCH_VERSION and (member is None or member.classic is None):
         raise Refused(
             UNSUPPORTED_VERSION, "members of the consumer protocol commit with version 9 or later"
         )
@@ -187,9 +206,7 @@ def is_subscribed(call: Call, name: str, topic: str) -> bool:
 
 
 def _names(subscription: bytes, topic: str) -> bool:
-    version = min(int.from_bytes(subscription[:2], "big", signed=True), LAST_SUBSCRIPTION_VERSION)
     try:
-        found = decode_body(ConsumerProtocolSubscription, version, subscription[2:], trailing=True)
+        return topic in read_subscription(subscription).topics
     except RemoteProtocolError:
         return True
-    return topic in found.topics

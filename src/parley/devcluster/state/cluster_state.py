@@ -17,6 +17,7 @@ from pathlib import Path
 
 from parley.devcluster.state.controller import Controller
 from parley.devcluster.state.groups.classic.registry import ClassicGroups
+from parley.devcluster.state.groups.mixed.registry import MixedGroups
 from parley.devcluster.state.groups.modern.registry import ConsumerGroups
 from parley.devcluster.state.groups.offsets import (
     GROUP,
@@ -98,6 +99,10 @@ class ClusterSettings:
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_assignment_interval_ms: int | None = None
     """None: what the broker's release has, 1000 from 4.3 on."""
+    group_consumer_migration_policy: str = "bidirectional"
+    """Whether live groups change between the classic and the consumer protocol: bidirectional,
+    upgrade, downgrade or disabled.
+    """
     group_share_session_timeout_ms: int = 45_000
     group_share_heartbeat_interval_ms: int = 5_000
     group_share_assignment_interval_ms: int | None = None
@@ -125,6 +130,13 @@ class ClusterState:
         self.groups = Groups()
         self.consumer_groups = ConsumerGroups(self.keep)
         self.classic_groups = ClassicGroups(self.keep, lambda: dashed(new_topic_id()))
+        self.mixed_groups = MixedGroups(
+            self.keep,
+            self.classic_groups,
+            self.consumer_groups,
+            lambda: format_uuid(new_topic_id()),
+            self.settings.group_consumer_migration_policy,
+        )
         self.share_groups = ShareGroups(self.keep)
         self.coordinators = Coordinators()
         self.producer_ids = ProducerIds()

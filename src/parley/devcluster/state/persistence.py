@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from parley.devcluster.state.groups.classic.persistence import KIND
+from parley.devcluster.state.groups.classic.persistence import KINDS as CLASSIC_KINDS
 from parley.devcluster.state.groups.classic.registry import ClassicGroups
-from parley.devcluster.state.groups.modern.persistence import KINDS
+from parley.devcluster.state.groups.modern.persistence import KINDS as MODERN_KINDS
 from parley.devcluster.state.groups.modern.registry import ConsumerGroups
 from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.groups.share.persistence import KINDS as SHARE_KINDS
@@ -183,13 +183,13 @@ def restore(
     """
     state = Restored()
     for entry in entries:
-        if entry["kind"] in KINDS:
+        if entry["kind"] in MODERN_KINDS:
             consumer_groups.restore(entry)
             continue
         if entry["kind"] in SHARE_KINDS:
             share_groups.restore(entry)
             continue
-        if entry["kind"] == KIND:
+        if entry["kind"] in CLASSIC_KINDS:
             classic_groups.restore(entry)
             continue
         if entry["kind"] == "no-group":

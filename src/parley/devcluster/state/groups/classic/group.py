@@ -405,10 +405,16 @@ class ClassicGroup:
                     self._drop(self.members[member_id])
                 self._prepare(now_ms)
 
-    def let_go(self) -> None:
-        """Answer all that wait that this broker is not the coordinator any more (H19)."""
+    def let_go(self, code: int = NOT_COORDINATOR) -> None:
+        """Answer all that wait: this broker coordinates the group no more (H19), or
+        it changed its protocol.
+        """
         for member in self.members.values():
-            self._fence(member, NOT_COORDINATOR)
+            self._fence(member, code)
+
+    def rebalance(self, now_ms: int) -> None:
+        """Ask all members to join again."""
+        self._prepare(now_ms)
 
 
 class MemberIdRequired(Refused):

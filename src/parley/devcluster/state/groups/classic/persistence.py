@@ -11,7 +11,13 @@ from parley.devcluster.state.groups.classic.group import ClassicGroup, GroupStat
 from parley.devcluster.state.groups.classic.members import Member
 from parley.devcluster.state.journal import Entry
 
-KIND = "classic-group"
+KIND, NO_KIND = "classic-group", "no-classic-group"
+KINDS = frozenset({KIND, NO_KIND})
+
+
+def no_group_entry(name: str) -> Entry:
+    """Return the entry of a group that is none of this protocol any more; its offsets stay."""
+    return {"kind": NO_KIND, "group": name}
 
 
 def group_entry(group: ClassicGroup) -> Entry:

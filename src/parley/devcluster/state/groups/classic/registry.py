@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from parley.devcluster.state.groups.classic.group import ClassicGroup, GroupState, Rules
-from parley.devcluster.state.groups.classic.persistence import group_entry, group_of
+from parley.devcluster.state.groups.classic.persistence import NO_KIND, group_entry, group_of
 from parley.devcluster.state.journal import Entry
 
 Keep = Callable[..., None]
@@ -52,6 +52,18 @@ class ClassicGroups:
         group.rules = rules
         self._at[name] = broker_id
         return group
+
+    def begun(self, name: str) -> ClassicGroup:
+        """Return a new group, which is none of these before `adopt`."""
+        return ClassicGroup(name, self._write, self._new_id)
+
+    def adopt(self, group: ClassicGroup, *entries: Entry) -> None:
+        """Take a group over that was filled elsewhere, and journal it with these
+        entries. Raises OSError.
+        """
+        entry = group_entry(group)
+        self._keep(*entries, entry)
+        self._written[group.name], self._groups[group.name] = entry, group
 
     def delete(self, name: str) -> None:
         """Forget a group; whoever calls has it in the journal."""
@@ -116,6 +128,9 @@ class ClassicGroups:
     def restore(self, entry: Entry) -> None:
         """Take over an entry of the journal."""
         name = entry["group"]
+        if entry["kind"] == NO_KIND:
+            self.delete(name)
+            return
         self._written[name] = entry
         self._groups[name] = group_of(entry, self._write, self._new_id)
 

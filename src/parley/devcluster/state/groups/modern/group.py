@@ -131,6 +131,11 @@ class ConsumerGroup:
         return "Stable"
 
     @property
+    def is_left_to_classic(self) -> bool:
+        """Whether it has members, and all of them speak the classic protocol."""
+        return bool(self.members) and all(one.classic is not None for one in self.members.values())
+
+    @property
     def subscribed_topics(self) -> frozenset[str]:
         """The names that any member subscribes to."""
         return frozenset().union(*(member.wanted_topics for member in self.members.values()))
@@ -155,16 +160,19 @@ class ConsumerGroup:
         found = self._find(said)
         subscription = subscribed(found.subscription if found else None, said)
         matched = topics.matching(subscription.regex) if subscription.regex else frozenset()
-        member = found if found and found.id == said.member_id else self._enter(said, found)
+        member = (
+            found if found and found.id == said.member_id else self.enter(said.member_id, found)
+        )
+        member.speaks_consumer()
         changed = (subscription, matched) != (member.subscription, member.matched)
         before = member.assignment
         if changed:
             member.subscription, member.matched = subscription, matched
             self.changed.add(member.id)
-        self._refresh(topics, changed=changed, now_ms=now_ms)
+        self.refresh(topics, changed=changed, now_ms=now_ms)
         if said.epoch == JOINING and member.assignment.epoch == LEAVING_FOR_A_WHILE:
             member.assignment = replace(member.assignment, epoch=JOINING)
-        self._reconcile(member, said.owned if said.epoch != JOINING else frozenset())
+        self.reconcile(member, said.owned if said.epoch != JOINING else frozenset())
         self._set_deadlines(member, now_ms)
         now = member.assignment
         news = said.epoch == JOINING or said.is_full or now.owned != before.owned
@@ -176,13 +184,13 @@ class ConsumerGroup:
         """
         known = self.members.get(said.member_id)
         if said.instance_id is not None:
-            known = self._static(said.instance_id)
+            known = self.static(said.instance_id)
             if known is None and said.epoch != JOINING:
-                raise self._unknown(said.member_id)
+                raise self.unknown(said.member_id)
             if known is not None and known.id != said.member_id:
                 if said.epoch != JOINING:
-                    raise self._fenced(said.instance_id)
-                if not known.is_away:
+                    raise self.fenced(said.instance_id)
+                if not known.is_away and known.classic is None:
                     text = (
                         f"member {known.id} of group {self.name} still uses the instance id "
                         f"{said.instance_id}"
@@ -190,37 +198,43 @@ class ConsumerGroup:
                     raise Refused(UNRELEASED_INSTANCE_ID, text)
         if known is None:
             if said.epoch != JOINING:
-                raise self._unknown(said.member_id)
-            if len(self.members) >= self.settings.max_size:
-                text = (
-                    f"group {self.name} has its largest size already, {self.settings.max_size} "
-                    "members"
-                )
-                raise Refused(GROUP_MAX_SIZE_REACHED, text)
+                raise self.unknown(said.member_id)
+            self.check_size()
         elif said.epoch != JOINING:
             known.check_epoch(self.name, said.epoch, said.owned)
         return known
 
-    def _static(self, instance_id: str) -> Member | None:
+    def check_size(self) -> None:
+        """Raise Refused (GROUP_MAX_SIZE_REACHED) where nobody more is taken."""
+        if len(self.members) >= self.settings.max_size:
+            text = (
+                f"group {self.name} has its largest size already, {self.settings.max_size} members"
+            )
+            raise Refused(GROUP_MAX_SIZE_REACHED, text)
+
+    def static(self, instance_id: str) -> Member | None:
+        """Return the member with an instance id."""
         return next(
             (one for one in self.members.values() if one.subscription.instance_id == instance_id),
             None,
         )
 
-    def _unknown(self, member_id: str) -> Refused:
+    def unknown(self, member_id: str) -> Refused:
+        """Return the refusal of who is no member."""
         return Refused(UNKNOWN_MEMBER_ID, f"{member_id} is no member of group {self.name}")
 
-    def _fenced(self, instance_id: str | None) -> Refused:
+    def fenced(self, instance_id: str | None) -> Refused:
+        """Return the refusal of a member whose instance id another one has."""
         return Refused(
             FENCED_INSTANCE_ID,
             f"another member of group {self.name} has the instance id {instance_id}",
         )
 
-    def _enter(self, said: Heartbeat, replaced: Member | None) -> Member:
+    def enter(self, member_id: str, replaced: Member | None) -> Member:
         """Return a new member; it has what the static member had whose place it
         takes, and its target.
         """
-        member = Member(said.member_id, Subscription())
+        member = Member(member_id, Subscription())
         if replaced is not None:
             del self.members[replaced.id]
             self.changed.add(replaced.id)
@@ -234,12 +248,12 @@ class ConsumerGroup:
         member = (
             self.members.get(said.member_id)
             if said.instance_id is None
-            else self._static(said.instance_id)
+            else self.static(said.instance_id)
         )
         if member is None:
-            raise self._unknown(said.member_id)
+            raise self.unknown(said.member_id)
         if member.id != said.member_id:
-            raise self._fenced(said.instance_id)
+            raise self.fenced(said.instance_id)
         if said.epoch == LEAVING_FOR_A_WHILE:
             member.leave_for_a_while()
             self.changed.add(member.id)
@@ -251,11 +265,11 @@ class ConsumerGroup:
         """Remove a member that LeaveGroup names; a static one may be named by its instance
         id alone. Raises Refused.
         """
-        member = self.members.get(member_id) if instance_id is None else self._static(instance_id)
+        member = self.members.get(member_id) if instance_id is None else self.static(instance_id)
         if member is None:
-            raise self._unknown(member_id or f"instance {instance_id}")
+            raise self.unknown(member_id or f"instance {instance_id}")
         if instance_id is not None and member_id not in ("", member.id):
-            raise self._fenced(instance_id)
+            raise self.fenced(instance_id)
         self.remove(member.id)
 
     def remove(self, member_id: str) -> None:
@@ -269,7 +283,7 @@ class ConsumerGroup:
 
     # -- epochs and targets ------------------------------------------------------------------------
 
-    def _refresh(self, topics: Topics, *, changed: bool, now_ms: int) -> None:
+    def refresh(self, topics: Topics, *, changed: bool, now_ms: int) -> None:
         """Raise the group's epoch where something has changed, and compute the target
         that it asks for (rule 1).
         """
@@ -303,7 +317,16 @@ class ConsumerGroup:
         )
         self.target_epoch, self._targeted_at_ms = self.epoch, now_ms
 
-    def _reconcile(self, member: Member, reported: Collection[Part] | None) -> None:
+    def is_held(self, part: Part, *, but_by: Member) -> bool:
+        """Whether another member than this one has a partition, or has not given it up yet."""
+        return any(
+            part in one.assignment.held for one in self.members.values() if one is not but_by
+        )
+
+    def reconcile(self, member: Member, reported: Collection[Part] | None) -> None:
+        """Lead a member one step towards its target; `reported` is what it says it
+        owns, None if it does not.
+        """
         held = frozenset[Part]().union(
             *(one.assignment.held for one in self.members.values() if one is not member)
         )
@@ -318,9 +341,18 @@ class ConsumerGroup:
 
     # -- time --------------------------------------------------------------------------------------
 
+    def begin_session(self, member: Member, now_ms: int) -> None:
+        """Let a member's session begin again."""
+        own = member.classic
+        timeout_ms = self.settings.session_timeout_ms if own is None else own.session_timeout_ms
+        member.session_due_ms = now_ms + timeout_ms
+
     def _set_deadlines(self, member: Member, now_ms: int) -> None:
-        member.session_due_ms = now_ms + self.settings.session_timeout_ms
-        if member.assignment.state is not MemberState.UNREVOKED_PARTITIONS:
+        self.begin_session(member, now_ms)
+        if (
+            member.classic is not None
+            or member.assignment.state is not MemberState.UNREVOKED_PARTITIONS
+        ):
             member.revoke_due_ms = None
         elif member.revoke_due_ms is None:
             timeout_ms = member.subscription.rebalance_timeout_ms
@@ -331,11 +363,11 @@ class ConsumerGroup:
     @property
     def next_due_ms(self) -> int | None:
         """When the next member will have been silent, or slow, for too long."""
-        return min((_due_ms(member) for member in self.members.values()), default=None)
+        return min((member.due_ms for member in self.members.values()), default=None)
 
     def expire(self, now_ms: int) -> list[str]:
         """Remove the members whose time is over (rule 4); return their ids."""
-        late = [member.id for member in self.members.values() if _due_ms(member) <= now_ms]
+        late = [member.id for member in self.members.values() if member.due_ms <= now_ms]
         for member_id in late:
             self.remove(member_id)
         return late
@@ -355,13 +387,8 @@ class ConsumerGroup:
         """Raise Refused unless this member may commit this partition (G57, G58)."""
         member = self.members.get(member_id)
         if member is None:
-            raise self._unknown(member_id)
+            raise self.unknown(member_id)
         member.check_commit(self.name, epoch, part, per_partition=per_partition)
-
-
-def _due_ms(member: Member) -> int:
-    due_ms = member.session_due_ms
-    return due_ms if member.revoke_due_ms is None else min(due_ms, member.revoke_due_ms)
 
 
 def subscribed(before: Subscription | None, said: Heartbeat) -> Subscription:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH
+from parley.errors.codes import FENCED_MEMBER_EPOCH, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH
 
 JOINING, LEAVING, LEAVING_FOR_A_WHILE = 0, -1, -2
 """Member epochs that say what a member wants. The last is a static member's that comes back."""
@@ -62,6 +62,20 @@ class Assignment:
         return self.owned | self.revoking
 
 
+@dataclass(frozen=True, slots=True)
+class ClassicWords:
+    """What a member of the classic protocol said when it joined (H24)."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    """The assignors that it supports, with its subscription as each of them has it."""
+
+    @property
+    def supported(self) -> frozenset[str]:
+        """The names of its protocols."""
+        return frozenset(name for name, _ in self.protocols)
+
+
 @dataclass(slots=True)
 class Member:
     """One member: its words, its assignment, its deadlines."""
@@ -76,6 +90,14 @@ class Member:
     session_due_ms: int = 0
     revoke_due_ms: int | None = None
     """When it must have given up what it was asked to; None while it was asked for nothing."""
+    classic: ClassicWords | None = None
+    """Present for a member that speaks the classic protocol: the group answers its
+    JoinGroup and SyncGroup.
+    """
+    join_due_ms: int | None = None
+    """When such a member must have joined again, after a heartbeat that asked it to."""
+    sync_due_ms: int | None = None
+    """When such a member must have synced, after it joined."""
 
     @property
     def is_away(self) -> bool:
@@ -91,6 +113,16 @@ class Member:
         """Take an assignment over, and remember since when each partition is the member's."""
         self.since = {part: self.since.get(part, assignment.epoch) for part in assignment.owned}
         self.assignment = assignment
+
+    def speaks_consumer(self) -> None:
+        """Note that it speaks the consumer protocol, whoever had its place before."""
+        self.classic = self.join_due_ms = self.sync_due_ms = None
+
+    @property
+    def due_ms(self) -> int:
+        """When it will have been silent, or slow, for too long."""
+        others = (self.revoke_due_ms, self.join_due_ms, self.sync_due_ms)
+        return min([self.session_due_ms, *(due_ms for due_ms in others if due_ms is not None)])
 
     def leave_for_a_while(self) -> None:
         """Keep everything for the process that comes back with the same instance id."""
@@ -114,8 +146,9 @@ class Member:
     def check_commit(
         self, group: str, epoch: int, part: Part | None, *, per_partition: bool
     ) -> None:
-        """Raise Refused (STALE_MEMBER_EPOCH) for offsets of another epoch than the member's (G57).
+        """Raise Refused for offsets of another epoch than the member's (G57): STALE_MEMBER_EPOCH.
 
+        For a member of the classic protocol, whose generation the epoch is: ILLEGAL_GENERATION.
         `per_partition` (4.3, KIP-1251): an older epoch may commit for a partition that the member
         has had since then or longer.
         """
@@ -131,7 +164,7 @@ class Member:
             f"member {self.id} of group {group} has epoch {known}; the offset was committed with "
             f"epoch {epoch}"
         )
-        raise Refused(STALE_MEMBER_EPOCH, text)
+        raise Refused(STALE_MEMBER_EPOCH if self.classic is None else ILLEGAL_GENERATION, text)
 
 
 def _fenced(group: str, member: Member, epoch: int, how: str) -> Refused:

@@ -5,16 +5,19 @@
 | consumer-group | the epochs of a group, and the topics that the last target was made from |
 | consumer-member | everything about one member, its target with it |
 | no-consumer-member | the member left |
+| no-consumer-group | the group is none of this protocol any more; its offsets stay |
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Iterator
 
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings
 from parley.devcluster.state.groups.modern.members import (
     Assignment,
+    ClassicWords,
     Member,
     MemberState,
     Subscription,
@@ -22,8 +25,9 @@ from parley.devcluster.state.groups.modern.members import (
 from parley.devcluster.state.journal import Entry
 from parley.types import format_uuid, parse_uuid
 
-GROUP, MEMBER, NO_MEMBER = "consumer-group", "consumer-member", "no-consumer-member"
-KINDS = frozenset({GROUP, MEMBER, NO_MEMBER})
+GROUP, NO_GROUP = "consumer-group", "no-consumer-group"
+MEMBER, NO_MEMBER = "consumer-member", "no-consumer-member"
+KINDS = frozenset({GROUP, NO_GROUP, MEMBER, NO_MEMBER})
 
 
 def group_entries(group: ConsumerGroup, members: Iterable[str]) -> Iterator[Entry]:
@@ -46,6 +50,11 @@ def group_entries(group: ConsumerGroup, members: Iterable[str]) -> Iterator[Entr
             yield {"kind": NO_MEMBER, "group": group.name, "member": name}
         else:
             yield _member_entry(group, member)
+
+
+def no_group_entry(name: str) -> Entry:
+    """Return the entry of a group that is none of this protocol any more."""
+    return {"kind": NO_GROUP, "group": name}
 
 
 def _member_entry(group: ConsumerGroup, member: Member) -> Entry:
@@ -71,12 +80,30 @@ def _member_entry(group: ConsumerGroup, member: Member) -> Entry:
             for (topic_id, index), epoch in sorted(member.since.items())
         ],
         "target": _written(group.target.get(member.id, frozenset())),
+        "classic": _classic_entry(member.classic),
     }
+
+
+def _classic_entry(words: ClassicWords | None) -> Entry | None:
+    if words is None:
+        return None
+    protocols = [[name, base64.b64encode(metadata).decode()] for name, metadata in words.protocols]
+    return {"session": words.session_timeout_ms, "protocols": protocols}
+
+
+def _classic_of(entry: Entry | None) -> ClassicWords | None:
+    if entry is None:
+        return None
+    protocols = tuple((name, base64.b64decode(metadata)) for name, metadata in entry["protocols"])
+    return ClassicWords(entry["session"], protocols)
 
 
 def apply(groups: dict[str, ConsumerGroup], entry: Entry) -> None:
     """Take over one entry of `KINDS`."""
     name = entry["group"]
+    if entry["kind"] == NO_GROUP:
+        groups.pop(name, None)
+        return
     group = groups.setdefault(name, ConsumerGroup(name, Settings()))
     if entry["kind"] == GROUP:
         group.epoch, group.target_epoch = entry["epoch"], entry["target"]
@@ -111,7 +138,9 @@ def _member_of(entry: Entry) -> Member:
     )
     now = Assignment(epoch, previous_epoch, state, owned, revoking)
     since = {(parse_uuid(topic_id), index): epoch for topic_id, index, epoch in entry["since"]}
-    return Member(entry["member"], said, now, since, frozenset(entry["matched"]))
+    member = Member(entry["member"], said, now, since, frozenset(entry["matched"]))
+    member.classic = _classic_of(entry.get("classic"))
+    return member
 
 
 def _written(parts: Iterable[Part]) -> list[list[object]]:

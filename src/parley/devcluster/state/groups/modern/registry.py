@@ -20,6 +20,7 @@ from parley.devcluster.state.groups.modern.group import (
     Settings,
     Topics,
 )
+from parley.devcluster.state.groups.modern.members import LEAVING
 from parley.devcluster.state.groups.modern.persistence import apply, group_entries
 from parley.devcluster.state.journal import Entry
 from parley.devcluster.state.refused import Refused
@@ -29,12 +30,21 @@ Keep = Callable[..., None]
 """Puts entries into the journal. Raises OSError when the disk refuses."""
 
 
+Downgrade = Callable[[ConsumerGroup, int, int], bool]
+"""Makes a group classic that is left to its classic members, and says whether it did.
+
+It is given the epoch that the group had before the others went, which is the classic group's
+generation, and the time.
+"""
+
+
 class ConsumerGroups:
     """All groups of the consumer protocol."""
 
     def __init__(self, keep: Keep) -> None:
         self._keep = keep
         self._groups: dict[str, ConsumerGroup] = {}
+        self.downgrade: Downgrade = lambda group, generation, now_ms: False
 
     def __iter__(self) -> Iterator[ConsumerGroup]:
         return iter([self._groups[name] for name in sorted(self._groups)])
@@ -52,16 +62,32 @@ class ConsumerGroups:
             if said.epoch != 0:
                 raise Refused(GROUP_ID_NOT_FOUND, f"Group {name} not found.")
             group = ConsumerGroup(name, settings)
-        group.settings = settings
+        group.settings, epoch = settings, group.epoch
         answer = group.heartbeat(said, topics, now_ms)
         self._groups[name] = group
-        self._write(group)
+        if said.epoch == LEAVING:
+            self._settle(group, epoch, now_ms)
+        else:
+            self.write(group)
         return answer
 
-    def take_out(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-        """Remove a member for an operator. Raises Refused or OSError."""
+    def take_out(
+        self, group: ConsumerGroup, member_id: str, instance_id: str | None, now_ms: int
+    ) -> None:
+        """Remove a member that LeaveGroup names, its own or an operator's.
+        Raises Refused or OSError.
+        """
+        epoch = group.epoch
         group.take_out(member_id, instance_id)
-        self._write(group)
+        self._settle(group, epoch, now_ms)
+
+    def adopt(self, group: ConsumerGroup, *entries: Entry) -> None:
+        """Take a group over that was made elsewhere, and journal it with these
+        entries. Raises OSError.
+        """
+        self._keep(*entries, *group_entries(group, group.changed))
+        group.changed.clear()
+        self._groups[group.name] = group
 
     def delete(self, name: str) -> None:
         """Forget a group; whoever calls has it in the journal."""
@@ -84,14 +110,21 @@ class ConsumerGroups:
 
     def expire(self, *, now_ms: int) -> None:
         """Remove the members whose time is over."""
-        for group in self._groups.values():
+        for group in list(self._groups.values()):
+            epoch = group.epoch
             if group.expire(now_ms):
                 with suppress(OSError):  # the next change that the disk takes has this one with it
-                    self._write(group)
+                    self._settle(group, epoch, now_ms)
 
     # -- persistence -------------------------------------------------------------------------------
 
-    def _write(self, group: ConsumerGroup) -> None:
+    def _settle(self, group: ConsumerGroup, epoch: int, now_ms: int) -> None:
+        """Keep a group that members have left: as it is, or as a classic one."""
+        if not (group.is_left_to_classic and self.downgrade(group, epoch, now_ms)):
+            self.write(group)
+
+    def write(self, group: ConsumerGroup) -> None:
+        """Journal what has changed in a group. Raises OSError."""
         if group.changed:
             self._keep(*group_entries(group, group.changed))
             group.changed.clear()
