@@ -19,6 +19,8 @@ SETTINGS = {
     "log.retention.check.interval.ms": "log_retention_check_interval_ms",
     "max.incremental.fetch.session.cache.slots": "max_incremental_fetch_session_cache_slots",
     "num.partitions": "num_partitions",
+    "offsets.retention.check.interval.ms": "offsets_retention_check_interval_ms",
+    "offsets.retention.minutes": "offsets_retention_minutes",
     "replica.lag.time.max.ms": "replica_lag_time_max_ms",
     "transaction.max.timeout.ms": "transaction_max_timeout_ms",
     "transactional.id.expiration.ms": "transactional_id_expiration_ms",

@@ -6,7 +6,8 @@
 
 This file is installed with `kafka-parley`, the rest of the package with its extra `cluster`.
 
-Map: `cluster` owns its `brokers`, each a `broker`, and its `scenes` and `faults`; `blocking` is its
+Map: `cluster` owns its `brokers`, each a `broker`, and its `scenes`, `faults` and groups
+(`group_calls`); `blocking` is its
 blocking form, `control` drives it from outside. `handlers` answer requests, by the `policy` of a
 `release`; `apis` lists them. `security`, `patterns`; `timers` are what happens later,
 `directory_lock` keeps a data directory to one cluster, `refusals` turns refusals into errors.
@@ -20,11 +21,12 @@ from parley.errors import NotInstalledError
 if find_spec("parley.devcluster.blocking") is None:
     raise NotInstalledError(__name__, "cluster")
 
-from parley.devcluster.blocking import BrokerHandle, Faults, LocalCluster, Scenes
+from parley.devcluster.blocking import BrokerHandle, Faults, Groups, LocalCluster, Scenes
 from parley.devcluster.broker import Broker
 from parley.devcluster.cluster import AsyncLocalCluster
 from parley.devcluster.faults.calls import AsyncFaults
 from parley.devcluster.faults.requests import JournalEntry
+from parley.devcluster.group_calls import AsyncGroups
 from parley.devcluster.scenes import AsyncScenes, BrokerStatus
 from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.security import Security
@@ -36,6 +38,7 @@ from parley.devcluster.state.topics import TopicSettings
 __all__ = [
     "Agreement",
     "AsyncFaults",
+    "AsyncGroups",
     "AsyncLocalCluster",
     "AsyncScenes",
     "Broker",
@@ -44,6 +47,7 @@ __all__ = [
     "Certificate",
     "ClusterSettings",
     "Faults",
+    "Groups",
     "JournalEntry",
     "LocalCluster",
     "LostRecords",

@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 from parley.devcluster.broker import Broker
 from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
 from parley.devcluster.faults.calls import AsyncFaults
+from parley.devcluster.group_calls import AsyncGroups
 from parley.devcluster.scenes import AsyncScenes
 from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.security import Security
@@ -92,6 +93,8 @@ class LocalCluster:
         """What goes wrong with requests: errors, lost connections, late answers."""
         self.scenes = Scenes(self._cluster.scenes, self._thread)
         """What is done to the brokers: cut off, held back, elected though not in sync."""
+        self.groups = Groups(self._cluster.groups, self._thread)
+        """What is done to consumer groups: members expired, old offsets dropped."""
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -265,6 +268,20 @@ class Scenes:
     elect_preferred = in_loop(AsyncScenes.elect_preferred)
     elect_unclean = in_loop(AsyncScenes.elect_unclean)
     recreate_topic = in_loop(AsyncScenes.recreate_topic)
+
+
+class Groups:
+    """The groups of one cluster: `LocalCluster.groups`, as `AsyncGroups` has them."""
+
+    def __init__(self, groups: AsyncGroups, thread: LoopThread) -> None:
+        self._groups = groups
+        self._run = thread.run
+
+    def _async(self) -> AsyncGroups:
+        return self._groups
+
+    expire_member = in_loop(AsyncGroups.expire_member)
+    expire_offsets = in_loop(AsyncGroups.expire_offsets)
 
 
 class BrokerHandle:

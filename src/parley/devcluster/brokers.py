@@ -84,6 +84,11 @@ class Brokers:
             raise ConfigError("the cluster does not run; call start() first")
         return self._state
 
+    def arm_timers(self) -> None:
+        """Look again at what falls due next: something was changed that no request asked for."""
+        if self._shared is not None:
+            self._shared.timers.arm()
+
     @property
     def now_ms(self) -> int:
         """The cluster's time of day. Raises ConfigError when it has never run."""

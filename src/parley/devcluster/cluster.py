@@ -18,6 +18,7 @@ from parley.devcluster.directory_lock import DirectoryLock
 from parley.devcluster.faults.calls import AsyncFaults
 from parley.devcluster.faults.faults import FaultQueue
 from parley.devcluster.faults.requests import JournalEntry, Requests, VersionsUsed
+from parley.devcluster.group_calls import AsyncGroups
 from parley.devcluster.refusals import refusals
 from parley.devcluster.scenes import AsyncScenes, BrokerStatus
 from parley.devcluster.security.certificates import Certificate
@@ -98,6 +99,8 @@ class AsyncLocalCluster:
         """What goes wrong with requests: errors, lost connections, late answers."""
         self.scenes = AsyncScenes(self._brokers, self.settings, self._planned)
         """What is done to the brokers: cut off, held back, elected though not in sync."""
+        self.groups = AsyncGroups(self._brokers, self.settings, self._planned)
+        """What is done to consumer groups: members expired, old offsets dropped."""
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -114,6 +117,7 @@ class AsyncLocalCluster:
         try:
             await self._brokers.open(self._make_shared(self._make_state()))
             self._plan_retention()
+            self.groups.plan_expiry()
         except BaseException:
             await self.close()
             raise

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
+from parley.devcluster.state.groups.expiry import Expiry
 from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.log.replica import Prepared, Replica
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replication.broker_state import BrokerState
+from parley.devcluster.state.retention import expire_offsets
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.devcluster.state.transactions.transaction import State, Transaction
 from parley.errors.codes import (
@@ -141,6 +143,19 @@ def test_offsets_are_read_after_the_commit_and_never_after_an_abort(scene: Scene
         scene.end(who, commit=commit)
         assert scene.committed() == expected
         assert not scene.state.transactions.offsets.is_pending("g", "t", 0)
+
+
+def test_h20_an_offset_that_a_transaction_would_change_does_not_expire(scene: Scene) -> None:
+    def expire() -> dict[str, dict[str, list[int]]]:
+        return expire_offsets(scene.state, lambda group: Expiry(10, by_group=True), now_ms=10)
+
+    scene.state.commit_offsets("g", {("t", 0): CommittedOffset(3, committed_at_ms=0)})
+    who = scene.init()
+    scene.offset(who, 5)
+    assert expire() == {}
+    scene.end(who, commit=False)
+    assert expire() == {"g": {"t": [0]}}
+    assert scene.committed() is None
 
 
 def test_what_was_committed_meanwhile_is_not_overwritten(scene: Scene) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from parley.devcluster.cluster import AsyncLocalCluster
 from parley.devcluster.faults.calls import AsyncFaults
+from parley.devcluster.group_calls import AsyncGroups
 from parley.devcluster.scenes import AsyncScenes
 from parley.errors import ConfigError, nearest_hint
 
@@ -27,14 +28,20 @@ CALLS = (
     "scenes.elect_unclean", "start_broker", "stop_broker", "kill_broker", "scenes.isolate",
     "scenes.heal", "scenes.freeze", "scenes.thaw", "scenes.hold_metadata",
     "scenes.release_metadata", "scenes.lag", "scenes.catch_up", "scenes.shrink_isr",
-    "transactions", "move_coordinator", "move_group_coordinator", "faults.fail", "faults.cut",
-    "faults.delay", "faults.drop", "faults.reorder", "faults.corrupt", "faults.clear", "requests",
+    "transactions", "move_coordinator", "move_group_coordinator", "groups.expire_member",
+    "groups.expire_offsets", "faults.fail", "faults.cut", "faults.delay", "faults.drop",
+    "faults.reorder", "faults.corrupt", "faults.clear", "requests",
     "clear_requests", "versions_used", "advance", "faults.seed", "check_replicas", "replicas_agree",
 )  # fmt: skip
 """The control calls, in the documentation's order: methods of the cluster, or of a part of it."""
 
-_PARTS: dict[str, type] = {"": AsyncLocalCluster, "faults": AsyncFaults, "scenes": AsyncScenes}
-_COMMANDS = {"faults.clear": "clear-faults"}
+_PARTS: dict[str, type] = {
+    "": AsyncLocalCluster,
+    "faults": AsyncFaults,
+    "groups": AsyncGroups,
+    "scenes": AsyncScenes,
+}
+_COMMANDS = {"faults.clear": "clear-faults", "groups.expire_member": "expire-group-member"}
 """The commands that are not called like their method."""
 
 _SHOWN_AS = {"broker_id": "broker"}

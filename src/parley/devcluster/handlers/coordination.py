@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Call
+from parley.devcluster.release.behaviour import Behaviour
+from parley.devcluster.state.cluster_state import ClusterSettings
+from parley.devcluster.state.groups.expiry import MINUTE_MS, Expiry
 from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NOT_COORDINATOR
+
+
+def expiry_rules(settings: ClusterSettings, behaviour: Behaviour) -> Expiry:
+    """Return how long committed offsets are kept: what the cluster sets, or else the release."""
+    minutes = settings.offsets_retention_minutes
+    kept = behaviour.offsets_retention_minutes if minutes is None else minutes
+    return Expiry(kept * MINUTE_MS, behaviour.groups_keep_offsets)
 
 
 def find_coordinator(call: Call, key: str, kind: int = GROUP) -> BrokerImage:

@@ -184,6 +184,17 @@ def static_configs(call: Call) -> dict[str, str]:
         found["transaction.max.timeout.ms"] = str(settings.transaction_max_timeout_ms)
     if settings.transactional_id_expiration_ms != usual_settings.transactional_id_expiration_ms:
         found["transactional.id.expiration.ms"] = str(settings.transactional_id_expiration_ms)
+    if settings.offsets_retention_minutes is not None:
+        found["offsets.retention.minutes"] = str(settings.offsets_retention_minutes)
+    if (
+        settings.offsets_retention_check_interval_ms
+        != usual_settings.offsets_retention_check_interval_ms
+    ):
+        found["offsets.retention.check.interval.ms"] = str(
+            settings.offsets_retention_check_interval_ms
+        )
+    if settings.group_consumer_migration_policy != usual_settings.group_consumer_migration_policy:
+        found["group.consumer.migration.policy"] = settings.group_consumer_migration_policy
     kept, usual = settings.topic_defaults, TopicSettings()
     for name, value in kept.as_configs().items():
         if value != usual.as_configs()[name]:

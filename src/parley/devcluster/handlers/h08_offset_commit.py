@@ -13,15 +13,16 @@ Behaviours:
 
 Version notes:
 - v0 went to ZooKeeper; here it is kept like the others (KRaft releases: UNSUPPORTED_VERSION). v1
-  has a timestamp, v2-4 a retention time (both ignored: offsets do not expire), v3+ throttle time,
-  v6+ leader epoch (KIP-320), v7+ group instance id (KIP-345), v10+ topic ids (KIP-848).
+  has a timestamp, v2-4 a retention time (H20), v3+ throttle time, v6+ leader epoch (KIP-320), v7+
+  group instance id (KIP-345), v10+ topic ids (KIP-848).
 
-Not implemented: expiry of offsets.
+Not implemented: -
 """
 
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
+from parley.devcluster.handlers.coordination import expiry_rules
 from parley.devcluster.handlers.membership import (
     check_commit,
     check_epoch,
@@ -101,11 +102,13 @@ def _topic(
         part = None if image is None else (image.topic_id, asked.partition_index)
         code = _partition_code(call, request, asked, part, group_code) if found else missing
         if code == NONE:
+            rules = expiry_rules(call.cluster.settings, call.profile.behaviour)
+            times = rules.times_of(call.now_ms, asked.commit_timestamp, request.retention_time_ms)
             accepted[name, asked.partition_index] = CommittedOffset(
                 asked.committed_offset,
                 asked.committed_leader_epoch,
                 asked.committed_metadata or "",
-                call.now_ms,
+                *times,
             )
         partitions.append(
             response.OffsetCommitResponsePartition(

@@ -19,7 +19,7 @@ Not implemented: -
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.handlers.coordination import require_coordinator
+from parley.devcluster.handlers.coordination import expiry_rules, require_coordinator
 from parley.devcluster.handlers.membership import live_group
 from parley.devcluster.handlers.transacting import admit_offsets, code_for
 from parley.devcluster.state.groups.modern.group import ConsumerGroup
@@ -56,11 +56,14 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:
                 known = topic.name in call.image.topics
             codes[at] = _metadata_code(asked) if known else UNKNOWN_TOPIC_OR_PARTITION
             if codes[at] == NONE:
+                times = expiry_rules(call.cluster.settings, call.profile.behaviour).times_of(
+                    call.now_ms
+                )
                 accepted[at] = CommittedOffset(
                     asked.committed_offset,
                     asked.committed_leader_epoch,
                     asked.committed_metadata or "",
-                    call.now_ms,
+                    *times,
                 )
     known_partitions = [at for at, code in codes.items() if code != UNKNOWN_TOPIC_OR_PARTITION]
     if known_partitions:

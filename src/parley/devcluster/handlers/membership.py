@@ -11,12 +11,11 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.state.groups.classic.group import ClassicGroup, GroupState, Rules
-from parley.devcluster.state.groups.mixed.formats import CONSUMER_PROTOCOL, read_subscription
+from parley.devcluster.state.groups.mixed.formats import subscribes
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings
 from parley.devcluster.state.groups.offsets import NO_GENERATION
 from parley.devcluster.state.refused import Refused
-from parley.errors import RemoteProtocolError
 from parley.errors.codes import (
     GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,
@@ -198,15 +197,4 @@ def is_subscribed(call: Call, name: str, topic: str) -> bool:
     classic = call.cluster.classic_groups.live(name)
     if classic is None:
         return topic in call.cluster.consumer_groups.subscribed(name)
-    if classic.protocol_type != CONSUMER_PROTOCOL:
-        return False
-    return any(
-        _names(member.metadata(classic.protocol), topic) for member in classic.members.values()
-    )
-
-
-def _names(subscription: bytes, topic: str) -> bool:
-    try:
-        return topic in read_subscription(subscription).topics
-    except RemoteProtocolError:
-        return True
+    return subscribes(classic, topic)

@@ -199,6 +199,10 @@ class Behaviour:
     """A heartbeat between join and sync is fine; before, REBALANCE_IN_PROGRESS."""
     removes_unsynced_members: bool = False
     """Who does not sync within the rebalance timeout is removed."""
+    offsets_retention_minutes: int = 1_440
+    """`offsets.retention.minutes`, where the cluster sets none."""
+    groups_keep_offsets: bool = False
+    """Offsets expire with their groups (KIP-211); before, each by its own time."""
     first_group_epoch: int = 0
     """The epoch of a group of the consumer protocol before its first member subscribes."""
     assignment_interval_ms: int = 0

@@ -86,6 +86,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             was,
             describes_missing_topics=False,
             deletes_nameless_groups=True,
+            offsets_retention_minutes=10_080,
             cuts_conversion=True,
             commits_unknown_partitions=False,
             adds_unknown_partitions=False,
@@ -101,6 +102,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             returns_last_stable_offset=True,
             invalid_value_code=INVALID_CONFIG,
             demands_transactional_id=True,
+            groups_keep_offsets=True,
         ),
     ),
     (

@@ -99,6 +99,9 @@ class ClusterSettings:
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_assignment_interval_ms: int | None = None
     """None: what the broker's release has, 1000 from 4.3 on."""
+    offsets_retention_minutes: int | None = None
+    """None: what the broker's release has, a day up to 1.1 and seven from 2.0 on."""
+    offsets_retention_check_interval_ms: int = 600_000
     group_consumer_migration_policy: str = "bidirectional"
     """Whether live groups change between the classic and the consumer protocol: bidirectional,
     upgrade, downgrade or disabled.

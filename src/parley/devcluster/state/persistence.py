@@ -117,6 +117,7 @@ def offset_entry(
         "epoch": offset.leader_epoch,
         "metadata": offset.metadata,
         "at": offset.committed_at_ms,
+        "expires": offset.expires_at_ms,
         "stamp": stamp,
     }
 
@@ -218,7 +219,8 @@ def _apply(state: Restored, entry: Entry) -> None:
         state.groups.forget_topic(entry["name"])
         state.transactions.offsets.forget_topic(entry["name"])
     elif kind == "offset":
-        committed = CommittedOffset(entry["offset"], entry["epoch"], entry["metadata"], entry["at"])
+        times = (entry["at"], entry.get("expires", -1))
+        committed = CommittedOffset(entry["offset"], entry["epoch"], entry["metadata"], *times)
         state.groups.commit(
             entry["group"], entry["topic"], entry["partition"], committed, entry.get("stamp")
         )

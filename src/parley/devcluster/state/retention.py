@@ -1,4 +1,6 @@
-"""Which records are too old or too many: whole segments from the front, as in the log cleaner.
+"""Which records and committed offsets are kept no longer.
+
+Of records whole segments go, from the front, as the log cleaner deletes them.
 
 Rules of this file:
 1. Nothing is lost unless somebody limited it: the topic by retention.ms or retention.bytes, else
@@ -7,13 +9,17 @@ Rules of this file:
 2. Whole segments, by the largest timestamp they hold; the one that is written to as well once all
    of it is too old. Never above the high watermark.
 3. Compacted topics (cleanup.policy without delete) keep everything.
+4. Of offsets go those that `groups.expiry` names, never one that an open transaction would change.
+   An Empty group goes with its last offset, or when it is found to have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from parley.devcluster.state.cluster_state import ClusterState
+from parley.devcluster.state.groups.expiry import Expiry, expired
 from parley.devcluster.state.log.replica import Replica, ReplicaKey
 from parley.devcluster.state.topics import inherited
 
@@ -57,3 +63,42 @@ def _expired_end(leader: Replica, configs: Mapping[str, str], now_ms: int) -> in
     if most_bytes != NO_LIMIT:
         end = max(end, leader.log.end_of_excess(most_bytes))
     return end
+
+
+def expire_offsets(
+    state: ClusterState, rules_of: Callable[[str], Expiry | None], *, now_ms: int
+) -> dict[str, dict[str, list[int]]]:
+    """Drop the offsets that are kept no longer, and Empty groups without any; return what was
+    dropped.
+
+    What the disk refuses to note stays until the next time.
+    """
+    dropped: dict[str, dict[str, list[int]]] = {}
+    with_members = [one.name for one in (*state.classic_groups, *state.consumer_groups)]
+    for name in sorted({*state.groups.names(), *with_members}):
+        rules = rules_of(name)
+        if rules is None:
+            continue
+        with suppress(OSError):
+            gone = _expire_group(state, name, rules, now_ms)
+            for topic, partition in gone:
+                dropped.setdefault(name, {}).setdefault(topic, []).append(partition)
+    return dropped
+
+
+def _expire_group(
+    state: ClusterState, name: str, rules: Expiry, now_ms: int
+) -> list[tuple[str, int]]:
+    modern, pending = state.consumer_groups.get(name), state.transactions.offsets
+    found = expired(
+        state.groups.all_of(name), rules, state.classic_groups.get(name), modern, now_ms
+    )
+    gone = [at for at in found if not pending.is_pending(name, *at)]
+    if gone:
+        state.delete_offsets(name, gone)
+    is_live = state.classic_groups.live(name) is not None or (
+        modern is not None and bool(modern.members)
+    )
+    if not (is_live or state.groups.all_of(name) or pending.has(name)):
+        state.delete_group(name)
+    return gone

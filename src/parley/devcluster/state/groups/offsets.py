@@ -34,6 +34,8 @@ class CommittedOffset:
     leader_epoch: int = -1
     metadata: str = ""
     committed_at_ms: int = -1
+    expires_at_ms: int = -1
+    """When it is kept no longer, -1 where its group decides that (`expiry`)."""
 
 
 def java_hash(text: str) -> int:

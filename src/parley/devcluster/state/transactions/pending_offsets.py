@@ -78,6 +78,10 @@ class PendingOffsets:
             for (_, name), offsets in self._pending.items()
         )
 
+    def has(self, group: str) -> bool:
+        """Whether some open transaction has offsets of a group."""
+        return any(name == group and offsets for (_, name), offsets in self._pending.items())
+
     def items(self) -> list[tuple[int, str, int, Offsets]]:
         """Return everything pending: producer id, group, stamp, offsets."""
         return [

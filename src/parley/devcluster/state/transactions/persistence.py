@@ -50,8 +50,8 @@ class RestoredTransactions:
             )
         elif kind == "pending":
             offsets = {
-                (topic, partition): CommittedOffset(offset, epoch, metadata, at)
-                for topic, partition, offset, epoch, metadata, at in entry["offsets"]
+                (topic, partition): CommittedOffset(*committed)
+                for topic, partition, *committed in entry["offsets"]
             }
             groups.stamps_from(entry["stamp"])
             who = ProducerIdentity(entry["producer"], entry["epoch"])
@@ -95,7 +95,15 @@ def no_transaction_entry(name: str) -> Entry:
 def pending_entry(producer: ProducerIdentity, group: str, offsets: Offsets, stamp: int) -> Entry:
     """Return the entry of offsets that wait for a transaction."""
     listed = [
-        [topic, partition, one.offset, one.leader_epoch, one.metadata, one.committed_at_ms]
+        [
+            topic,
+            partition,
+            one.offset,
+            one.leader_epoch,
+            one.metadata,
+            one.committed_at_ms,
+            one.expires_at_ms,
+        ]
         for (topic, partition), one in offsets.items()
     ]
     return {

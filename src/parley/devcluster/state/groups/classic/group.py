@@ -77,6 +77,8 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         self.pending: dict[str, int] = {}
         """Ids that newcomers were given and have not joined with, and when these lapse."""
+        self.empty_since_ms = -1
+        """When the last member went, -1 where that is not known or there never was one."""
         self._phase_due_ms: int | None = None
         self._initial_left_ms: int | None = None
         self._newcomers = False
@@ -252,7 +254,7 @@ class ClassicGroup:
         self._phase_due_ms = self._initial_left_ms = None
         self.protocol = vote(list(self.members.values()))
         if not self.members:
-            self.state, self.leader = GroupState.EMPTY, None
+            self.state, self.leader, self.empty_since_ms = GroupState.EMPTY, None, now_ms
             self._keep(self)
             return
         self.state = GroupState.COMPLETING

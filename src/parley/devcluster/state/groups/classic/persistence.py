@@ -29,6 +29,7 @@ def group_entry(group: ClassicGroup) -> Entry:
         "type": group.protocol_type,
         "protocol": group.protocol,
         "leader": group.leader,
+        "empty_since": group.empty_since_ms,
         "members": [_written(member) for member in group.members.values()],
     }
 
@@ -52,6 +53,7 @@ def group_of(
     group = ClassicGroup(entry["group"], keep, new_id)
     group.generation, group.leader = entry["generation"], entry["leader"]
     group.protocol_type, group.protocol = entry["type"], entry["protocol"]
+    group.empty_since_ms = entry.get("empty_since", -1)
     for written in entry["members"]:
         client_id, client_host = written["client"]
         member = Member(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from parley.devcluster.state.groups.classic.group import ClassicGroup
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.errors import RemoteProtocolError
 from parley.messages import (
@@ -34,6 +35,22 @@ def version_of(data: bytes) -> int:
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
     """Return a subscription. Raises RemoteProtocolError."""
     return decode_body(ConsumerProtocolSubscription, version_of(data), data[2:], trailing=True)
+
+
+def subscribes(group: ClassicGroup, topic: str) -> bool:
+    """Whether a member of a group subscribes to a topic; one whose subscription
+    cannot be read may do so.
+    """
+    if group.protocol_type != CONSUMER_PROTOCOL:
+        return False
+    return any(_names(member.metadata(group.protocol), topic) for member in group.members.values())
+
+
+def _names(subscription: bytes, topic: str) -> bool:
+    try:
+        return topic in read_subscription(subscription).topics
+    except RemoteProtocolError:
+        return True
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
