@@ -414,6 +414,10 @@ class ClassicGroup:
         for member in self.members.values():
             self._fence(member, code)
 
+    def expire_member(self, member_id: str, now_ms: int) -> None:
+        """Take out a member as if its session had ended."""
+        self._remove(self.members[member_id], now_ms)
+
     def rebalance(self, now_ms: int) -> None:
         """Ask all members to join again."""
         self._prepare(now_ms)

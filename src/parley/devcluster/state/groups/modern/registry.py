@@ -81,6 +81,12 @@ class ConsumerGroups:
         group.take_out(member_id, instance_id)
         self._settle(group, epoch, now_ms)
 
+    def expire_member(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
+        """Remove a member as if its session had ended. Raises OSError."""
+        epoch = group.epoch
+        group.remove(member_id)
+        self._settle(group, epoch, now_ms)
+
     def adopt(self, group: ConsumerGroup, *entries: Entry) -> None:
         """Take a group over that was made elsewhere, and journal it with these
         entries. Raises OSError.
