@@ -43,29 +43,6 @@ class AsyncGroups:
                 )
         self._brokers.arm_timers()
 
-    def expire_group_member(self, group: str, member: str) -> None:
-        """End a member's session as if it had been silent too long; `member` is its id, or its
-        instance id.
-
-        The others rebalance, and the member finds out with its next request. Raises ConfigError for
-        a group or a member that is not there.
-        """
-        state, now_ms = self.state, self.now_ms
-        classic, modern = state.classic_groups.live(group), state.consumer_groups.get(group)
-        with suppress(OSError):  # the next change that the disk takes has this one with it
-            if classic is not None:
-                known = {one.id: one.instance_id for one in classic.members.values()}
-                classic.expire_member(_named(group, member, known), now_ms)
-            elif modern is not None and modern.members:
-                known = {one.id: one.subscription.instance_id for one in modern.members.values()}
-                state.consumer_groups.expire_member(modern, _named(group, member, known), now_ms)
-            else:
-                raise ConfigError(
-                    f"no group {group!r} has members; `parley groups list` names those that have"
-                )
-        if self._timers is not None:
-            self._timers.arm()
-
     def expire_offsets(self) -> dict[str, dict[str, list[int]]]:
         """Drop committed offsets that are kept no longer; return their partitions by group, topic.
 
