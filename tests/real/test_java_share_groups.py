@@ -31,6 +31,7 @@ SETTINGS = ClusterSettings(
     group_share_record_lock_duration_ms=LOCK_MS,
 )
 Command = Callable[..., list[str]]
+pytestmark = pytest.mark.matrix
 
 
 @pytest.fixture

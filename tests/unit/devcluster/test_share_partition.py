@@ -242,9 +242,11 @@ class InFlight(RuleBasedStateMachine):
             if kind in (GAP, ACCEPT, REJECT):
                 self.final.add(at)
 
-    @rule(member=MEMBERS, first=st.integers(0, 30), size=st.integers(1, 5))
-    def acknowledge_what_is_not_theirs(self, member: str, first: int, size: int) -> None:
-        start, end = self.leader.partition.start_offset, first + size
+    @rule(member=MEMBERS, ahead=st.integers(-2, 8), size=st.integers(1, 3))
+    def acknowledge_what_is_not_theirs(self, member: str, ahead: int, size: int) -> None:
+        start = self.leader.partition.start_offset
+        first = max(0, start + ahead)
+        end = first + size
         wanted = range(max(first, start), end)
         if all(self.held.get(at) == member for at in wanted):
             return
