@@ -24,6 +24,7 @@ with warnings.catch_warnings():
     import aiokafka
     import kafka
     from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor as KafkaPythonRange
 
 pytestmark = [
     pytest.mark.foreign,
@@ -68,14 +69,20 @@ class Member(threading.Thread):
 class Confluent(Member):
     """librdkafka's."""
 
-    strategy = "range"
+    strategy, protocol = "range", "classic"
 
     def consume(self, leaving: Callable[[], bool]) -> None:
         options = {"bootstrap.servers": self.bootstrap, "group.id": GROUP,
                    "auto.offset.reset": "earliest",
-                   "heartbeat.interval.ms": HEARTBEAT_MS,
-                   "partition.assignment.strategy": self.strategy,
                    "enable.auto.offset.store": False}  # fmt: skip
+        options |= (
+            {"group.protocol": "consumer"}
+            if self.protocol == "consumer"
+            else {
+                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "partition.assignment.strategy": self.strategy,
+            }
+        )
         consumer = confluent_kafka.Consumer(options)
         consumer.subscribe([TOPIC])
         while not leaving():
@@ -93,12 +100,13 @@ class Confluent(Member):
 class Parley(Member):
     """parley's own."""
 
-    strategy = "range"
+    strategy, protocol = "range", "classic"
 
     def consume(self, leaving: Callable[[], bool]) -> None:
         with parley.Consumer(
             bootstrap_servers=self.bootstrap, group_id=GROUP, auto_offset_reset="earliest",
             heartbeat_interval_ms=HEARTBEAT_MS, partition_assignment_strategy=self.strategy,
+            group_protocol=self.protocol,
         ) as consumer:  # fmt: skip
             consumer.subscribe([TOPIC])
             while not leaving():
@@ -110,10 +118,13 @@ class Parley(Member):
 class KafkaPython(Member):
     """kafka-python's."""
 
+    assignors: tuple[type, ...] = (KafkaPythonRange,)
+
     def consume(self, leaving: Callable[[], bool]) -> None:
         consumer = kafka.KafkaConsumer(
             TOPIC, bootstrap_servers=self.bootstrap, group_id=GROUP, auto_offset_reset="earliest",
             heartbeat_interval_ms=HEARTBEAT_MS, enable_auto_commit=False,
+            partition_assignment_strategy=self.assignors,
             **({"api_version": (0, 9)} if self.release == "0.9" else {}),
         )  # fmt: skip
         # else it may lead without knowing the topic, and leave it at that
@@ -129,6 +140,8 @@ class KafkaPython(Member):
 class Aiokafka(Member):
     """aiokafka's."""
 
+    assignors: tuple[type, ...] = (RangePartitionAssignor,)
+
     def consume(self, leaving: Callable[[], bool]) -> None:
         asyncio.run(self._consume(leaving))
 
@@ -136,7 +149,7 @@ class Aiokafka(Member):
         consumer = aiokafka.AIOKafkaConsumer(
             TOPIC, bootstrap_servers=self.bootstrap, group_id=GROUP, auto_offset_reset="earliest",
             heartbeat_interval_ms=HEARTBEAT_MS, enable_auto_commit=False,
-            partition_assignment_strategy=[RangePartitionAssignor],
+            partition_assignment_strategy=self.assignors,
         )  # fmt: skip
         await consumer.start()
         try:
