@@ -7,6 +7,8 @@ and on two cores, side by side in one run, alternating:
 - negotiation: an old broker recognised, round trips, 1,000 brokers asked
 - leader-moves: the time to the next record after a leader move, against confluent-kafka; writes a
   picture
+- rebalance: a member joins a group, and what idle members cost, against confluent-kafka and
+  aiokafka
 - clients:  the Arrow client against confluent-kafka, aiokafka and kafka-python
 - memory:   the peak memory of a Python worker that reads, for a small and a large topic
 - spark:    Spark batch read to noop and an aggregation, parley against Spark's own connector
@@ -42,6 +44,7 @@ from benchmarks import (
     leader_moves_report,
     negotiation,
     negotiation_report,
+    rebalance,
     spark_ceiling,
     spark_hot,
     spark_latency,
@@ -64,6 +67,7 @@ PARTS: dict[str, Part[Any]] = {
     "startup": Part(startup.measure, startup.report),
     "negotiation": Part(negotiation.measure, negotiation_report.report),
     "leader-moves": Part(leader_moves.measure, leader_moves_report.report),
+    "rebalance": Part(rebalance.measure, rebalance.report),
     "clients": Part(clients.measure, clients.report, reads_topics=True),
     "memory": Part(spark_memory.measure, spark_memory.report, reads_topics=True),
     "spark": Part(spark_read.measure, spark_read.report, reads_topics=True),
