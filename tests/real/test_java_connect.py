@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from parley import Client
+from parley import Client, Consumer
 from parley.devcluster import LocalCluster
+from parley.errors import InconsistentGroupProtocolError
 from parley.testing.realbroker.ports import PortPool
 
 from ..support import GENEROUS_S, eventually
@@ -162,6 +163,11 @@ def test_g72_two_workers_share_connectors_and_another_finds_them(
                 eventually(lambda: running_at(other_port) == 2 * len(connectors))
                 eventually(lambda: standing(client) == ("connect", "Stable", 2), "both are members")
                 moved(tmp_path, 0)
+                servers = cluster.bootstrap_servers
+                with Consumer(bootstrap_servers=servers, group_id=GROUP) as stranger:
+                    stranger.subscribe([TOPIC])
+                    with pytest.raises(InconsistentGroupProtocolError):
+                        stranger.getone()
             moved(tmp_path, COUNT)
         with worker(cluster, connect, other_port, tmp_path, **how):
             moved(tmp_path, 2 * COUNT)
