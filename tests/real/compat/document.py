@@ -13,6 +13,13 @@ from parley.versions import FEATURES, Feature
 
 PATH = Path(__file__).parents[3] / "docs" / "compatibility.md"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+MEMBERS = {
+    "eager": {"partition_assignment_strategy": "roundrobin"},
+    "cooperative": {"partition_assignment_strategy": "cooperative-sticky"},
+    "consumer": {"group_protocol": "consumer"},
+    "auto": {"group_protocol": "auto"},
+}
+"""How parley's consumers are members of groups: the options for it."""
 SYMBOLS = {"works": "✓", "older": "↓", "refused": "–", "off": "○"}
 Outcomes = Mapping[str, Mapping[str, str]]
 
@@ -21,7 +28,8 @@ HEAD = """\
 
 Written by `make test-real`, which runs the newest client against a real broker of each release; \
 do not edit.
-A cell is there only because its test passed: `tests/real/test_compatibility.py`.
+A cell is there only because its test passed: `tests/real/test_compatibility.py`, \
+`test_compatibility_groups.py`.
 
 | sign | meaning |
 |---|---|
@@ -37,7 +45,12 @@ with API, ranges, broker, first release |
 
 def rows() -> list[str]:
     """Return the keys of a whole matrix, in the document's order."""
-    return [feature.value for feature in Feature] + [f"codec {codec}" for codec in CODECS]
+    features = [feature.value for feature in Feature]
+    return [
+        *features,
+        *(f"codec {codec}" for codec in CODECS),
+        *(f"members {how}" for how in MEMBERS),
+    ]
 
 
 def is_whole(outcomes: Outcomes) -> bool:
@@ -48,7 +61,8 @@ def is_whole(outcomes: Outcomes) -> bool:
 def document(outcomes: Outcomes) -> str:
     """Return the document's text."""
     counted = Counter(outcome for row in rows() for outcome in outcomes[row].values())
-    total = f"{len(Feature)} features and {len(CODECS)} codecs × {len(REAL_RELEASES)} releases"
+    kinds = f"{len(Feature)} features, {len(CODECS)} codecs and {len(MEMBERS)} kinds of members"
+    total = f"{kinds} × {len(REAL_RELEASES)} releases"
     parts = ", ".join(f"{counted[outcome]} {SYMBOLS[outcome]}" for outcome in SYMBOLS)
     lines = [HEAD, f"{total} = {counted.total()} cells: {parts}.", "", "## Features", ""]
     lines += _table_head("feature", "since", "KIP", last="without it")
@@ -60,7 +74,26 @@ def document(outcomes: Outcomes) -> str:
         )
     lines += ["", "## Produce and consume with each codec", "", *_table_head("codec")]
     lines += [f"| {codec} | {_cells(outcomes[f'codec {codec}'])} |" for codec in CODECS]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *members_of_groups(outcomes)]) + "\n"
+
+
+def members_of_groups(outcomes: Outcomes) -> list[str]:
+    """Return the section about groups: two consumers share, one leaves,
+    each record is read once.
+    """
+    lines = [
+        "",
+        "## Two consumers in a group",
+        "",
+        "They share the partitions, one leaves, the other takes over, and each record is "
+        "read once. `eager` and"
+        " `cooperative` are assignors of the classic protocol (roundrobin, "
+        "cooperative-sticky), `consumer` and `auto`"
+        " values of `group_protocol`; `auto` takes what the release has.",
+        "",
+        *_table_head("members"),
+    ]
+    return lines + [f"| {how} | {_cells(outcomes[f'members {how}'])} |" for how in MEMBERS]
 
 
 def write_if_whole(outcomes: Outcomes) -> bool:
