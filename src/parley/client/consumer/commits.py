@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.offsets import committed as group_offsets
 from parley.client.results import ConsumerGroupMetadata
-from parley.errors import BrokerError, CommitFailedError, DataLossError, KafkaError
+from parley.errors import BrokerError, CommitFailedError, DataLossError, KafkaError, broker_error
+from parley.errors.codes import STALE_MEMBER_EPOCH
 from parley.types import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("parley.client")
@@ -39,6 +40,9 @@ class Committer(Protocol):
     def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> bool:
         """Take note of what the coordinator answered; return whether the commit may go again."""
 
+    def held(self) -> frozenset[TopicPartition]:
+        """Return the partitions that are read now."""
+
 
 class Commits:
     """What one consumer has committed and will commit. Belongs to the event loop."""
@@ -59,8 +63,10 @@ class Commits:
             for tp, offset in wanted.items():
                 refuse_other_history(tp, offset, self._last.get(tp))
             deadline = deadline or self._cluster.deadline()
+            held = self._committer.held()
             while not await self._committed(wanted, deadline):
                 await self._cluster.clock.sleep_ms(EPOCH_BACKOFF_MS)
+                refuse_given_up(self.group_id, (held & wanted.keys()) - self._committer.held())
             self._last |= wanted
 
     async def _committed(self, wanted: Offsets, deadline: Deadline) -> bool:
@@ -142,6 +148,22 @@ class Commits:
                 self._next_ms = self._cluster.now_ms() + self._cluster.options.retry_backoff_ms
         finally:
             self._regular = None
+
+
+def refuse_given_up(group_id: str, gone: Collection[TopicPartition]) -> None:
+    """Raise CommitFailedError for partitions that were given up while their commit waited to go
+    again.
+
+    The coordinator would take it with the epoch of now, over what the next owner has committed
+    (G58).
+    """
+    if gone:
+        text = (
+            f"group {group_id} has given the partition to another member meanwhile, who goes on "
+            "from the last commit"
+        )
+        error = broker_error(STALE_MEMBER_EPOCH, text, api="OFFSET_COMMIT")
+        raise CommitFailedError("nothing was committed", dict.fromkeys(gone, error)) from error
 
 
 def refuse_other_history(

@@ -198,6 +198,10 @@ class ConsumerGroup:
         """Take a refused commit as news about the membership; return whether it may go again."""
         return self.member is not None and self.member.commit_refused(error, asked_as)
 
+    def held(self) -> frozenset[TopicPartition]:
+        """Return the partitions that are read now."""
+        return self._reader.assignment
+
     # -- looking at it -----------------------------------------------------------------------------
 
     def metadata(self) -> ConsumerGroupMetadata:

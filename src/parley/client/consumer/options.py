@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
+_CLASSIC_ONLY = {
+    "session_timeout_ms": "the brokers set it, by group.consumer.session.timeout.ms",
+    "heartbeat_interval_ms": "the brokers set it, by group.consumer.heartbeat.interval.ms",
+    "partition_assignment_strategy": "the coordinator assigns; take group_remote_assignor",
+}
+"""Options of classic members, and what takes their place in the consumer protocol."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,11 +92,31 @@ class ConsumerOptions(FetchOptions):
     def _check_together(self) -> None:
         self.reset_policy  # noqa: B018  # raises for a text that is no policy
         self.assignors  # noqa: B018  # raises for a name that is no assignor
+        self._check_protocol()
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms} has to be smaller than "
                 f"session_timeout_ms={self.session_timeout_ms}: take a third of it"
             )
+
+    def _check_protocol(self) -> None:
+        """Refuse what only members of the other protocol have: there the
+        coordinator decides (G49).
+        """
+        if self.group_protocol == "classic" and self.group_remote_assignor is not None:
+            raise ConfigError(
+                'group_remote_assignor is for group_protocol="consumer" or "auto"; classic '
+                "members have "
+                "partition_assignment_strategy"
+            )
+        if self.group_protocol != "consumer":
+            return
+        for field in dataclasses.fields(self):
+            if field.name in _CLASSIC_ONLY and getattr(self, field.name) != field.default:
+                raise ConfigError(
+                    f'{field.name} is not for group_protocol="consumer": '
+                    f"{_CLASSIC_ONLY[field.name]}"
+                )
 
     @property
     def assignors(self) -> tuple[Assignor, ...]:

@@ -5,7 +5,7 @@ LeaveGroup, in every version.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from parley.client.group.assignors.base import Assignor, Member
 from parley.client.group.classic.membership import Share
@@ -33,6 +33,10 @@ REASON_LENGTH = 255
 """What a broker keeps of a reason to join or to leave (KIP-800)."""
 REBALANCE_TIMEOUT_VERSION = 1
 """First JoinGroup version with a rebalance timeout; before it the session timeout is both."""
+NULL_USER_DATA_VERSION = 1
+"""First JoinGroup version at which user data may be null: a leader of Kafka
+0.9.0 cannot read that (G22).
+"""
 MOST_SESSION_V0_MS = 30_000
 """The longest session that 0.9 takes (G9); a member cannot know 0.9 from 0.10.0."""
 SEVERAL_MEMBERS_VERSION = 3
@@ -63,6 +67,10 @@ def join_request(
     session_ms = who.session_timeout_ms
     if version < REBALANCE_TIMEOUT_VERSION:
         session_ms = min(session_ms, MOST_SESSION_V0_MS)
+    if version < NULL_USER_DATA_VERSION:
+        protocols = [
+            (name, replace(one, user_data=one.user_data or b"")) for name, one in protocols
+        ]
     offered = JoinGroupRequest.JoinGroupRequestProtocol
     return JoinGroupRequest(
         group_id=who.group_id,

@@ -1,0 +1,298 @@
+"""Rules of members that other files do not name, over the wire and in virtual time."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from parley.client import AsyncConsumer, TopicPartition
+from parley.client.consumer.options import ConsumerOptions
+from parley.client.group.classic.requests import leave_error
+from parley.client.group.formats import decode_subscription
+from parley.devcluster import ClusterSettings
+from parley.errors import BrokerError, CommitFailedError, ConfigError
+from parley.messages import LeaveGroupResponse
+
+from .lone_member import GROUP, MODERN, PARTITIONS, TOPIC, TP, Lone, Seen, lone
+
+EVERYTHING = [f"{TOPIC}-{at}" for at in range(PARTITIONS)]
+
+
+# -- the coordinator -------------------------------------------------------------------------------
+
+
+def test_g1_between_two_look_ups_there_is_a_pause_that_grows() -> None:
+    with lone("4.3", joins=False) as one:
+        one.cluster.fail("FindCoordinator", 15, times=4)
+        one.consumer = one.join()
+        one.go_on(6_000)
+        asked = [entry.at_ms for entry in one.cluster.requests("FindCoordinator")]
+        assert len(asked) == 5
+        pauses = [after - before for before, after in itertools.pairwise(asked)]
+        assert min(pauses) >= 80  # 100 ms, less a fifth
+        assert pauses[-1] > pauses[0]
+        assert one.state == "stable"
+
+
+def test_g2_a_slow_fetch_holds_no_heartbeat_up() -> None:
+    with lone("4.3") as one:
+        one.cluster.delay("Fetch", 5_000)
+        one.go_on(5_000)
+        assert len(one.cluster.requests("Heartbeat")) >= 4
+        assert one.cluster.requests("Fetch")
+
+
+def test_g3_a_session_without_an_answer_costs_the_connection_and_not_the_id() -> None:
+    with lone("4.3") as one:
+        one.cluster.drop("Heartbeat")
+        one.go_on(8_000)  # the session; the coordinator has put the member out by then
+        assert one.cluster.requests("FindCoordinator")
+        one.go_on(6_000)
+        assert one.state == "stable"
+
+
+@pytest.mark.parametrize("how", [{}, MODERN])
+def test_g5_a_group_without_a_name_is_none(how: dict[str, str]) -> None:
+    consumer = AsyncConsumer(group_id="", **how)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="subscribe needs a group_id"):
+        consumer.subscribe([TOPIC])
+
+
+# -- joining and leaving ---------------------------------------------------------------------------
+
+
+def test_g8_a_join_may_take_as_long_as_the_slowest_member() -> None:
+    with lone("4.3") as one:
+        one.cluster.delay("JoinGroup", 24_000, times=1)  # less than the poll interval and 5 s more
+        one.consumer.enforce_rebalance("a test")
+        one.go_on(26_000)
+        assert one.state == "stable"
+        assert one.consumer.group_metadata().member_id != ""
+        assert not one.cluster.requests("FindCoordinator")
+
+
+@pytest.mark.parametrize(("version", "code"), [(2, 0), (3, 25), (5, 25)])
+def test_g14_an_answer_to_a_farewell_says_it_per_member(version: int, code: int) -> None:
+    member = LeaveGroupResponse.MemberResponse(member_id="me", error_code=code)
+    error = leave_error(LeaveGroupResponse(members=[member] if code else []), version)
+    assert (error.code if isinstance(error, BrokerError) else 0) == code
+
+
+def test_g15_reasons_are_those_of_java_and_of_255_characters_at_most() -> None:
+    with lone("4.3") as one:
+        one.consumer.enforce_rebalance("x" * 300)
+        one.go_on(2_000)
+        one.subscribe(one.consumer, one.seen, (TOPIC, "another"))
+        one.go_on(2_000)
+        reasons = [entry.message.reason for entry in one.cluster.requests("JoinGroup")]  # type: ignore[union-attr]
+        assert reasons == ["x" * 255, "subscription has changed"]
+
+
+@pytest.mark.parametrize(
+    ("release", "watches"), [("4.3", True), pytest.param("2.5", False, marks=pytest.mark.matrix)]
+)
+def test_g18_a_static_leader_that_returns_assigns_nothing_and_watches_where_it_knows(
+    release: str, watches: bool
+) -> None:
+    with lone(release, group_instance_id="one") as one:
+        one.stop(one.consumer)
+        one.consumer = one.join(group_instance_id="one")
+        one.go_on(2_000)
+        (sync,) = one.cluster.requests("SyncGroup")
+        assert sync.message.assignments == []  # type: ignore[union-attr]
+        generation = one.consumer.group_metadata().generation_id
+        assert generation == one.before.generation_id
+        one.cluster.add_partitions(TOPIC, PARTITIONS + 1)
+        one.go_on(310_000)  # metadata is five minutes old by then
+        assert (one.consumer.group_metadata().generation_id > generation) is watches
+        assert len(one.consumer.assignment()) == PARTITIONS + watches
+
+
+def test_g19_a_static_member_says_no_farewell() -> None:
+    with lone("4.3", group_instance_id="one") as one:
+        one.stop(one.consumer)
+        assert not one.cluster.requests("LeaveGroup")
+
+
+@pytest.mark.parametrize(("release", "user_data"), [("0.9", b""), ("0.10.1", None), ("4.3", None)])
+def test_g22_user_data_is_null_but_where_a_leader_of_0_9_could_not_read_it(
+    release: str, user_data: bytes | None
+) -> None:
+    with lone(release, joins=False) as one:
+        one.consumer = one.join(partition_assignment_strategy="range")
+        one.go_on(2_000)
+        (protocol,) = one.cluster.requests("JoinGroup")[-1].message.protocols  # type: ignore[union-attr]
+        assert decode_subscription(bytes(protocol.metadata)).user_data == user_data
+
+
+@pytest.mark.parametrize(
+    ("strategy", "gives_up"), [("range,cooperative-sticky", True), ("cooperative-sticky", False)]
+)
+def test_g33_a_member_is_cooperative_if_all_its_assignors_are(
+    strategy: str, gives_up: bool
+) -> None:
+    with lone("4.3", partition_assignment_strategy=strategy) as one:
+        one.consumer.enforce_rebalance("a test")
+        one.go_on(2_000)
+        assert (("revoked", EVERYTHING) in one.seen.calls) is gives_up
+
+
+@pytest.mark.parametrize("how", [{}, MODERN], ids=["classic", "consumer"])
+def test_g42_partitions_of_a_topic_that_was_deleted_are_given_up(how: dict[str, str]) -> None:
+    with lone("4.3", **how) as one:
+        one.cluster.create_topic("another", 1)
+        one.subscribe(one.consumer, one.seen, (TOPIC, "another"))
+        one.go_on(8_000)
+        assert TopicPartition("another", 0) in one.consumer.assignment()
+        one.cluster.delete_topic("another")
+        one.go_on(310_000)
+        assert ("revoked", ["another-0"]) in one.seen.calls
+        assert one.consumer.assignment() == {TopicPartition(TOPIC, at) for at in range(PARTITIONS)}
+
+
+# -- where a partition begins ----------------------------------------------------------------------
+
+
+def test_g45_without_a_commit_a_member_begins_at_the_records_of_the_last_minutes() -> None:
+    with lone("4.3", joins=False, settings=ClusterSettings()) as one:  # by the time of day
+        now_ms = one.cluster.now_ms
+        one.produce(5, at_ms=now_ms - 3_600_000)
+        one.produce(3, at_ms=now_ms - 60_000)
+        one.consumer = one.join(auto_offset_reset="by_duration:PT10M")
+        assert one.go_on(3_000) == 3
+
+
+def test_g45_a_commit_comes_before_the_policy() -> None:
+    with lone("4.3", joins=False) as one:
+        one.produce(8)
+        one.consumer = one.join(auto_offset_reset="by_duration:PT10M")
+        one.go_on(2_000)
+        one.time.run(one.consumer.commit({TP: 6}))
+        one.stop(one.consumer)
+        one.consumer = one.join(auto_offset_reset="latest")
+        assert one.go_on(3_000) == 2
+
+
+@pytest.mark.parametrize("text", ["-PT1S", "PT-1S", "P", "PT", "1h", "P1M"])
+def test_g45_a_duration_that_is_negative_or_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="ISO 8601"):
+        ConsumerOptions(auto_offset_reset=f"by_duration:{text}")
+
+
+# -- the consumer protocol -------------------------------------------------------------------------
+
+
+def beats(one: Lone, client: str = "c0") -> list[object]:
+    return [
+        entry.message for entry in one.cluster.requests("ConsumerGroupHeartbeat", client_id=client)
+    ]
+
+
+def test_g48_a_member_makes_its_id_and_keeps_it_when_it_is_fenced() -> None:
+    with lone("4.3", **MODERN) as one:
+        one.cluster.fail("ConsumerGroupHeartbeat", 110)
+        one.go_on(12_000)
+        ids = {message.member_id for message in beats(one)}  # type: ignore[attr-defined]
+        assert ids == {one.before.member_id}
+        assert len(one.before.member_id) == 22  # a UUID in base64
+        assert one.state == "stable"
+
+
+def test_g49_the_coordinator_says_how_often_heartbeats_go() -> None:
+    quick = ClusterSettings(
+        group_consumer_heartbeat_interval_ms=1_000, start_time_ms=1_700_000_000_000
+    )
+    with lone("4.3", settings=quick, **MODERN) as one:
+        one.go_on(10_000)
+        assert 9 <= len(beats(one)) <= 11
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {**MODERN, "session_timeout_ms": 10_000},
+        {**MODERN, "heartbeat_interval_ms": 1_000},
+        {**MODERN, "partition_assignment_strategy": "range"},
+        {"group_remote_assignor": "uniform"},
+    ],
+    ids=lambda how: list(how)[-1],
+)
+def test_g49_options_of_the_other_protocol_are_refused(how: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=list(how)[-1]):
+        ConsumerOptions(**how)  # type: ignore[arg-type]
+
+
+def test_g50_one_heartbeat_at_a_time() -> None:
+    with lone("4.3", **MODERN) as one:
+        one.cluster.delay("ConsumerGroupHeartbeat", 3_000)
+        one.go_on(30_000)
+        sent = [entry.at_ms for entry in one.cluster.requests("ConsumerGroupHeartbeat")]
+        assert min(after - before for before, after in itertools.pairwise(sent)) >= 3_000
+
+
+def test_g53_what_is_given_up_is_acknowledged_at_the_old_epoch_and_then_another_gets_it() -> None:
+    with lone("4.3", **MODERN) as one:
+        epoch = one.before.generation_id
+        second = Seen()
+        other = one.join(second, **MODERN)
+        one.go_on(20_000)
+        says = [(m.member_epoch, m.topic_partitions) for m in beats(one)]  # type: ignore[attr-defined]
+        acknowledged = [at for at, owned in says if owned is not None]
+        assert acknowledged[0] == epoch
+        assert (
+            one.consumer.group_metadata().generation_id
+            == other.group_metadata().generation_id
+            > epoch
+        )
+        gave = [parts for what, parts in one.seen.calls if what == "revoked"]
+        assert len(gave) == 1
+        assert ("assigned", gave[0]) in second.calls
+
+
+def test_g58_a_commit_that_goes_again_leaves_out_what_was_given_up_meanwhile() -> None:
+    """With the epoch of now the coordinator would take it, over the commit of
+    the partition's next owner.
+    """
+    with lone("4.3", **MODERN) as one:
+        one.produce(5, 0)
+        one.produce(5, 1)
+        one.go_on(1_000)
+        one.cluster.fail("OffsetCommit", 113, times=-1)
+        commit = one.time.start(one.consumer.commit())
+        one.join(Seen(), **MODERN)
+        one.go_on(20_000)
+        assert not commit.done() or isinstance(commit.exception(), CommitFailedError)
+        one.cluster.clear_faults()
+        one.time.until(commit.done)
+        failed = commit.exception()
+        assert isinstance(failed, CommitFailedError)
+        assert set(failed.failures).isdisjoint(one.consumer.assignment())
+        for tp in failed.failures:
+            assert one.time.run(one.consumer.committed(tp)) is None
+
+
+def test_g59_a_pattern_is_matched_by_the_client_which_sends_names() -> None:
+    with lone("4.3", joins=False) as one:
+        client = one.client()
+        consumer = AsyncConsumer(client, group_id=GROUP, auto_offset_reset="earliest", **MODERN)  # type: ignore[arg-type]
+        one.consumers.append(consumer)
+        one.time.run(consumer.start())
+
+        async def subscribing() -> None:
+            consumer.subscribe(pattern="sh.*")
+
+        one.time.run(subscribing())
+        one.go_on(8_000)
+        assert len(consumer.assignment()) == PARTITIONS
+        assert {
+            tuple(m.subscribed_topic_names) for m in beats(one) if m.subscribed_topic_names
+        } == {(TOPIC,)}  # type: ignore[attr-defined]
+        assert not any(getattr(m, "subscribed_topic_regex", None) for m in beats(one))
+
+
+def test_g60_to_enforce_a_rebalance_does_nothing_here() -> None:
+    with lone("4.3", **MODERN) as one:
+        one.consumer.enforce_rebalance("a test")
+        one.go_on(6_000)
+        assert one.consumer.group_metadata() == one.before
