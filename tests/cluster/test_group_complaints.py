@@ -44,7 +44,7 @@ def test_u3_health_names_the_partitions_that_cannot_be_read() -> None:
         assert health.stalled == ()
         leader = one.cluster.leaders(TP.topic)[0][0]
         for broker in (1, 2):
-            one.cluster.fail("OffsetFetch", 14, times=-1, broker=broker)
+            one.cluster.faults.fail("OffsetFetch", 14, times=-1, broker=broker)
         one.consumer.enforce_rebalance("a test")
         assert leader in (1, 2)
         one.stop(one.consumer)
@@ -53,7 +53,7 @@ def test_u3_health_names_the_partitions_that_cannot_be_read() -> None:
         health = one.consumer.health()
         assert health is not None
         assert TP in health.stalled
-        one.cluster.clear_faults()
+        one.cluster.faults.clear()
         one.go_on(3_000)
         health = one.consumer.health()
         assert health is not None
@@ -79,7 +79,7 @@ def test_u10_an_error_of_the_committed_offsets_begins_nowhere() -> None:
         one.go_on(1_000)
         one.time.run(one.consumer.commit({TP: 6}))
         one.stop(one.consumer)
-        one.cluster.fail("OffsetFetch", 14, times=4)
+        one.cluster.faults.fail("OffsetFetch", 14, times=4)
         one.consumer = one.join(auto_offset_reset="latest")
         assert one.go_on(8_000) == 2
 

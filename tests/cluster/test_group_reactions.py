@@ -61,7 +61,7 @@ JOINS = [(14, NOTHING_LOST), (27, NOTHING_LOST), (15, NOTHING_LOST._replace(foun
 @pytest.mark.parametrize(("release", "code", "expected"), rows("JoinGroup", JOINS))
 def test_join_group(release: str, code: int, expected: After | None) -> None:
     with lone(release) as one:
-        one.cluster.fail("JoinGroup", code)
+        one.cluster.faults.fail("JoinGroup", code)
         one.consumer.enforce_rebalance("a test")
         if expected is None:
             ended(one, code)
@@ -80,7 +80,7 @@ SYNCS = [(14, NOTHING_LOST), (27, NOTHING_LOST), (15, NOTHING_LOST._replace(foun
 @pytest.mark.parametrize(("release", "code", "expected"), rows("SyncGroup", SYNCS))
 def test_sync_group(release: str, code: int, expected: After | None) -> None:
     with lone(release) as one:
-        one.cluster.fail("SyncGroup", code)
+        one.cluster.faults.fail("SyncGroup", code)
         one.consumer.enforce_rebalance("a test")
         if expected is None:
             ended(one, code)
@@ -98,7 +98,7 @@ BEATS = [(14, After()), (15, After(found=True)), (16, After(found=True)), (27, N
 @pytest.mark.parametrize(("release", "code", "expected"), rows("Heartbeat", BEATS))
 def test_heartbeat(release: str, code: int, expected: After | None) -> None:
     with lone(release) as one:
-        one.cluster.fail("Heartbeat", code)
+        one.cluster.faults.fail("Heartbeat", code)
         if expected is None:
             ended(one, code)
         else:
@@ -115,7 +115,7 @@ REFUSED = [(22, After(lost=True, joined=True)), (25, After(id_kept=False, lost=T
 @pytest.mark.parametrize(("release", "code", "expected"), rows("OffsetCommit", COMMITS))
 def test_a_commit_goes_again(release: str, code: int, expected: After) -> None:
     with lone(release) as one:
-        one.cluster.fail("OffsetCommit", code)
+        one.cluster.faults.fail("OffsetCommit", code)
         one.time.run(one.consumer.commit({TP: 1}))
         assert one.time.run(one.consumer.committed(TP)) == OffsetAndMetadata(1)
         one.go_on(3_000)
@@ -126,7 +126,7 @@ def test_a_commit_goes_again(release: str, code: int, expected: After) -> None:
 @pytest.mark.parametrize(("release", "code", "expected"), rows("OffsetCommit", REFUSED))
 def test_a_commit_is_refused(release: str, code: int, expected: After) -> None:
     with lone(release) as one:
-        one.cluster.fail("OffsetCommit", code)
+        one.cluster.faults.fail("OffsetCommit", code)
         with pytest.raises(KafkaError) as raised:
             one.time.run(one.consumer.commit({TP: 1}))
         assert codes(raised.value) == {code}
@@ -140,7 +140,7 @@ def test_a_commit_is_refused(release: str, code: int, expected: After) -> None:
 )
 def test_a_farewell_that_fails_holds_nobody_up(release: str, code: int, expected: None) -> None:
     with lone(release) as one:
-        one.cluster.fail("LeaveGroup", code)
+        one.cluster.faults.fail("LeaveGroup", code)
         began_ms = one.time.clock.now_ms()
         one.stop(one.consumer)
         assert one.time.clock.now_ms() - began_ms < 1_000
@@ -154,8 +154,8 @@ def test_a_farewell_that_fails_holds_nobody_up(release: str, code: int, expected
 )
 def test_find_coordinator(release: str, code: int, expected: After | None) -> None:
     with lone(release) as one:
-        one.cluster.fail("FindCoordinator", code, times=3 if expected is not None else 1)
-        one.cluster.fail("Heartbeat", 16)
+        one.cluster.faults.fail("FindCoordinator", code, times=3 if expected is not None else 1)
+        one.cluster.faults.fail("Heartbeat", 16)
         if expected is None:
             ended(one, code)
         else:
@@ -179,7 +179,7 @@ def test_g3_a_lost_connection_costs_a_look_up_and_nothing_else(
     api: str, release: str, executed: bool
 ) -> None:
     with lone(release) as one:
-        one.cluster.cut(api, executed=executed)
+        one.cluster.faults.cut(api, executed=executed)
         if api != "Heartbeat":
             one.consumer.enforce_rebalance("a test")
         one.go_on(15_000)

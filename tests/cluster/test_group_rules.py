@@ -24,7 +24,7 @@ EVERYTHING = [f"{TOPIC}-{at}" for at in range(PARTITIONS)]
 
 def test_g1_between_two_look_ups_there_is_a_pause_that_grows() -> None:
     with lone("4.3", joins=False) as one:
-        one.cluster.fail("FindCoordinator", 15, times=4)
+        one.cluster.faults.fail("FindCoordinator", 15, times=4)
         one.consumer = one.join()
         one.go_on(6_000)
         asked = [entry.at_ms for entry in one.cluster.requests("FindCoordinator")]
@@ -37,7 +37,7 @@ def test_g1_between_two_look_ups_there_is_a_pause_that_grows() -> None:
 
 def test_g2_a_slow_fetch_holds_no_heartbeat_up() -> None:
     with lone("4.3") as one:
-        one.cluster.delay("Fetch", 5_000)
+        one.cluster.faults.delay("Fetch", 5_000)
         one.go_on(5_000)
         assert len(one.cluster.requests("Heartbeat")) >= 4
         assert one.cluster.requests("Fetch")
@@ -45,7 +45,7 @@ def test_g2_a_slow_fetch_holds_no_heartbeat_up() -> None:
 
 def test_g3_a_session_without_an_answer_costs_the_connection_and_not_the_id() -> None:
     with lone("4.3") as one:
-        one.cluster.drop("Heartbeat")
+        one.cluster.faults.drop("Heartbeat")
         one.go_on(8_000)  # the session; the coordinator has put the member out by then
         assert one.cluster.requests("FindCoordinator")
         one.go_on(6_000)
@@ -64,7 +64,9 @@ def test_g5_a_group_without_a_name_is_none(how: dict[str, str]) -> None:
 
 def test_g8_a_join_may_take_as_long_as_the_slowest_member() -> None:
     with lone("4.3") as one:
-        one.cluster.delay("JoinGroup", 24_000, times=1)  # less than the poll interval and 5 s more
+        one.cluster.faults.delay(
+            "JoinGroup", 24_000, times=1
+        )  # within the poll interval + 5 s
         one.consumer.enforce_rebalance("a test")
         one.go_on(26_000)
         assert one.state == "stable"
@@ -191,7 +193,7 @@ def beats(one: Lone, client: str = "c0") -> list[object]:
 
 def test_g48_a_member_makes_its_id_and_keeps_it_when_it_is_fenced() -> None:
     with lone("4.3", **MODERN) as one:
-        one.cluster.fail("ConsumerGroupHeartbeat", 110)
+        one.cluster.faults.fail("ConsumerGroupHeartbeat", 110)
         one.go_on(12_000)
         ids = {message.member_id for message in beats(one)}  # type: ignore[attr-defined]
         assert ids == {one.before.member_id}
@@ -225,7 +227,7 @@ def test_g49_options_of_the_other_protocol_are_refused(how: dict[str, object]) -
 
 def test_g50_one_heartbeat_at_a_time() -> None:
     with lone("4.3", **MODERN) as one:
-        one.cluster.delay("ConsumerGroupHeartbeat", 3_000)
+        one.cluster.faults.delay("ConsumerGroupHeartbeat", 3_000)
         one.go_on(30_000)
         sent = [entry.at_ms for entry in one.cluster.requests("ConsumerGroupHeartbeat")]
         assert min(after - before for before, after in itertools.pairwise(sent)) >= 3_000
@@ -258,12 +260,12 @@ def test_g58_a_commit_that_goes_again_leaves_out_what_was_given_up_meanwhile() -
         one.produce(5, 0)
         one.produce(5, 1)
         one.go_on(1_000)
-        one.cluster.fail("OffsetCommit", 113, times=-1)
+        one.cluster.faults.fail("OffsetCommit", 113, times=-1)
         commit = one.time.start(one.consumer.commit())
         one.join(Seen(), **MODERN)
         one.go_on(20_000)
         assert not commit.done() or isinstance(commit.exception(), CommitFailedError)
-        one.cluster.clear_faults()
+        one.cluster.faults.clear()
         one.time.until(commit.done)
         failed = commit.exception()
         assert isinstance(failed, CommitFailedError)

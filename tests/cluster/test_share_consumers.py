@@ -136,15 +136,15 @@ async def test_g64_a_new_session_follows_the_one_that_is_lost(
     cluster: LocalCluster, error: str
 ) -> None:
     async with member(cluster, **EXPLICIT) as consumer:
-        cluster.fail("ShareFetch", error)
+        cluster.faults.fail("ShareFetch", error)
         for record in await some(consumer):
             consumer.acknowledge(record)
         await consumer.commit()
-        cluster.fail("ShareFetch", error)
+        cluster.faults.fail("ShareFetch", error)
         await asyncio.to_thread(write, cluster, 1)
         (record,) = await some(consumer)
         assert record.offset == 10
-        cluster.fail("ShareAcknowledge", error)
+        cluster.faults.fail("ShareAcknowledge", error)
         consumer.acknowledge(record)
         with pytest.raises(CommitFailedError, match=error):
             await consumer.commit()
@@ -152,11 +152,11 @@ async def test_g64_a_new_session_follows_the_one_that_is_lost(
 
 async def test_an_error_that_does_not_pass_is_raised_by_polls(cluster: LocalCluster) -> None:
     async with member(cluster) as consumer:
-        cluster.fail("ShareFetch", "GROUP_AUTHORIZATION_FAILED")
+        cluster.faults.fail("ShareFetch", "GROUP_AUTHORIZATION_FAILED")
         with pytest.raises(GroupAuthorizationFailedError, match="SHARE_FETCH"):
             await some(consumer)
         assert len(await some(consumer)) == 10
-    cluster.fail("ShareGroupHeartbeat", "GROUP_AUTHORIZATION_FAILED")
+    cluster.faults.fail("ShareGroupHeartbeat", "GROUP_AUTHORIZATION_FAILED")
     async with member(cluster) as consumer:
         for _ in range(2):
             with pytest.raises(GroupAuthorizationFailedError, match="SHARE_GROUP_HEARTBEAT"):
@@ -187,7 +187,7 @@ async def test_a_connection_that_is_lost_loses_what_it_gave(cluster: LocalCluste
     async with member(cluster, **EXPLICIT) as consumer:
         for record in await some(consumer):
             consumer.acknowledge(record)
-        cluster.cut("ShareAcknowledge")
+        cluster.faults.cut("ShareAcknowledge")
         with pytest.raises(CommitFailedError):
             await consumer.commit()
         again = await some(consumer)
