@@ -127,8 +127,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--topics", nargs="+", choices=CODECS, default=list(CODECS))
     parser.add_argument(
         "--only", "--parts", dest="parts", nargs="+", choices=PARTS, default=list(PARTS),
-        metavar="PART",
-        help=f"of {', '.join(PARTS)} (default: all)",
+        metavar="PART", help=f"of {', '.join(PARTS)} (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--soak-gb", type=float, default=20.0, help="of the long stream (default: %(default)s)"

@@ -198,16 +198,14 @@ def _replicas(recorder: Recorder, topic: str) -> None:
 def acls(recorder: Recorder) -> None:
     filters: dict[str, Any] = {
         "resource_type_filter": TOPIC_RESOURCE, "resource_name_filter": None,
-        "pattern_type_filter": 1,
-        "principal_filter": None, "host_filter": None, "operation": ANY_OPERATION,
-        "permission_type": 1,
+        "pattern_type_filter": 1, "principal_filter": None, "host_filter": None,
+        "operation": ANY_OPERATION, "permission_type": 1,
     }  # fmt: skip
     for version in recorder.versions(ApiKey.CREATE_ACLS):
         made = fitting(
             CreateAclsRequest.AclCreation, version, resource_type=TOPIC_RESOURCE,
-            resource_name=f"topic-{version}",
-            resource_pattern_type=LITERAL, principal="User:golden", host="*", operation=READ,
-            permission_type=ALLOW,
+            resource_name=f"topic-{version}", resource_pattern_type=LITERAL,
+            principal="User:golden", host="*", operation=READ, permission_type=ALLOW,
         )  # fmt: skip
         recorder.record("a grant", CreateAclsRequest(creations=[made]), version)
     for version in recorder.versions(ApiKey.DESCRIBE_ACLS):
@@ -239,17 +237,23 @@ def quotas_and_users(recorder: Recorder) -> None:
             name="golden", mechanism=1, iterations=4096, salt=b"salt", salted_password=b"\1" * 32
         )
         lost = users.ScramCredentialDeletion(name="never-made", mechanism=2)
-        recorder.record("one made, one unknown", users(upsertions=[user], deletions=[lost]),
+        recorder.record(
+            "one made, one unknown",
+            users(upsertions=[user], deletions=[lost]),
             version,
-                        errors={RESOURCE_NOT_FOUND})  # fmt: skip
+            errors={RESOURCE_NOT_FOUND},
+        )
     for version in recorder.versions(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS):
         names = [
             DescribeUserScramCredentialsRequest.UserName(name=name)
             for name in ("golden", "never-made")
         ]
-        recorder.record("one known, one unknown", DescribeUserScramCredentialsRequest(users=names),
+        recorder.record(
+            "one known, one unknown",
+            DescribeUserScramCredentialsRequest(users=names),
             version,
-                        errors={RESOURCE_NOT_FOUND})  # fmt: skip
+            errors={RESOURCE_NOT_FOUND},
+        )
 
 
 def cluster(recorder: Recorder, topic: str) -> None:

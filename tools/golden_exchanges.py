@@ -138,8 +138,7 @@ class Recorder:
         self.exchanges.append(
             GoldenExchange(
                 release=self.release, api_key=int(key), api_name=key.name, version=version,
-                title=title,
-                request=sent, response=received,
+                title=title, request=sent, response=received,
             )
         )  # fmt: skip
         return answer

@@ -90,8 +90,8 @@ def share_fetch(recorder: Recorder, topic: str, version: int, epoch: int) -> Any
     )
     return fitting(
         ShareFetchRequest, version, group_id=SHARERS, member_id=MEMBER, share_session_epoch=epoch,
-        max_wait_ms=10,
-        min_bytes=0, max_bytes=1 << 20, max_records=10, batch_size=10, topics=topics,
+        max_wait_ms=10, min_bytes=0, max_bytes=1 << 20, max_records=10, batch_size=10,
+        topics=topics,
     )  # fmt: skip
 
 
@@ -112,10 +112,9 @@ def streams(recorder: Recorder, topic: str) -> None:
         )  # fmt: skip
         beat = made(
             group_id=STREAMS, member_id=MEMBER, member_epoch=0, rebalance_timeout_ms=10_000,
-            process_id="golden",
-            topology=made.Topology(epoch=0, subtopologies=[part]), active_tasks=[],
-            standby_tasks=[],
-            warmup_tasks=[], client_tags=[made.KeyValue(key="zone", value="a")],
+            process_id="golden", topology=made.Topology(epoch=0, subtopologies=[part]),
+            active_tasks=[], standby_tasks=[], warmup_tasks=[],
+            client_tags=[made.KeyValue(key="zone", value="a")],
             user_endpoint=made.Endpoint(host="localhost", port=1234),
         )  # fmt: skip
         recorder.record("join", beat, version)
@@ -133,7 +132,6 @@ def telemetry(recorder: Recorder) -> None:
     )
     push = PushTelemetryRequest(
         client_instance_id=answer.client_instance_id, subscription_id=answer.subscription_id,
-        terminating=True,
-        compression_type=0, metrics=b"",
+        terminating=True, compression_type=0, metrics=b"",
     )  # fmt: skip
     recorder.record("the last", push, 0, errors=ANY)

@@ -125,8 +125,8 @@ def sync_request(group: str, joined: Any, version: int) -> Any:
     )
     return fitting(
         SyncGroupRequest, version, group_id=group, generation_id=joined.generation_id,
-        member_id=joined.member_id,
-        protocol_type="consumer", protocol_name="range", assignments=[assignment],
+        member_id=joined.member_id, protocol_type="consumer", protocol_name="range",
+        assignments=[assignment],
     )  # fmt: skip
 
 
@@ -308,8 +308,7 @@ def transactions(recorder: Recorder) -> None:
         recorder.record("all", ListTransactionsRequest(), version)
         filtered = fitting(
             ListTransactionsRequest, version, state_filters=["Ongoing", "NoSuchState"],
-            duration_filter=1,
-            transactional_id_pattern="golden-.*",
+            duration_filter=1, transactional_id_pattern="golden-.*",
         )  # fmt: skip
         recorder.record("filtered", filtered, version)
 

@@ -81,8 +81,7 @@ class Account:
 
 COLUMNS = (
     "seed", "brokers", "killed, in this order", "starts of the job", "micro-batches", "rows",
-    "lost", "duplicated",
-    "seconds",
+    "lost", "duplicated", "seconds",
 )  # fmt: skip
 HEAD = f"| {' | '.join(COLUMNS)} |"
 

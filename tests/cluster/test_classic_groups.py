@@ -54,8 +54,7 @@ class Coordinator:
         protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=METADATA)
         request = JoinGroupRequest(
             group_id=GROUP, session_timeout_ms=10_000, rebalance_timeout_ms=10_000,
-            member_id=member,
-            protocol_type="consumer", protocols=[protocol], **said,
+            member_id=member, protocol_type="consumer", protocols=[protocol], **said,
         )  # fmt: skip
         answer: JoinGroupResponse = self.ask(request, version, client)
         if answer.error_code == codes.MEMBER_ID_REQUIRED:
@@ -72,8 +71,7 @@ class Coordinator:
         ]
         request = SyncGroupRequest(
             group_id=GROUP, generation_id=generation, member_id=member, protocol_type="consumer",
-            protocol_name="range",
-            assignments=given,
+            protocol_name="range", assignments=given,
         )  # fmt: skip
         answer: SyncGroupResponse = self.ask(request, version)
         return answer

@@ -326,8 +326,7 @@ class TestCertificates:
                 self.ca.issue_cert("client@example.org").configure_cert(context)
             options = ClientOptions(
                 bootstrap_servers=cluster.bootstrap_servers, security_protocol="SSL",
-                ssl_context=context,
-                default_api_timeout_ms=800,
+                ssl_context=context, default_api_timeout_ms=800,
             )  # fmt: skip
             fine = wanted == "none" or given == "own" or (wanted == "requested" and given == "none")
             if fine:

@@ -69,8 +69,8 @@ def confluent(bootstrap: str, ca: str, mechanism: str, password: str) -> bytes:
 def kafka_python(bootstrap: str, ca: str, mechanism: str, password: str) -> bytes:
     settings = {
         "bootstrap_servers": bootstrap, "security_protocol": "SASL_SSL", "ssl_cafile": ca,
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": "alice", "sasl_plain_password": password,
+        "sasl_mechanism": mechanism, "sasl_plain_username": "alice",
+        "sasl_plain_password": password,
     }  # fmt: skip
     try:
         producer = kafka.KafkaProducer(**settings, max_block_ms=3_000)

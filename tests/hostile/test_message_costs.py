@@ -37,8 +37,7 @@ MOST_TIMES_THE_TIME = 5
 MOST_TIMES_THE_MEMORY = 8
 MOST_MET = (
     ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH,
-    ApiKey.DESCRIBE_CONFIGS,
-    ApiKey.FIND_COORDINATOR, ApiKey.CREATE_TOPICS,
+    ApiKey.DESCRIBE_CONFIGS, ApiKey.FIND_COORDINATOR, ApiKey.CREATE_TOPICS,
 )  # fmt: skip
 """Of these the memory is counted in each landing, of all others in the long suite:
 it takes seconds for each.

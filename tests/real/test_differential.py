@@ -35,8 +35,7 @@ PATIENCE_S = 0.7
 """How long nothing must come for a request to count as swallowed."""
 MASKED = {
     "cluster_id", "error_message", "finalized_features_epoch", "host", "log_dir", "port",
-    "producer_id", "rack",
-    "throttle_time_ms", "total_bytes", "usable_bytes",
+    "producer_id", "rack", "throttle_time_ms", "total_bytes", "usable_bytes",
 }  # fmt: skip
 READY_WITHIN_S = GENEROUS_S
 """How long a fresh broker may load its topics for groups and transactions."""

@@ -160,6 +160,5 @@ def test_stores_of_keytool(by_keytool: Made) -> None:
     with pytest.raises(NetworkError, match="security_protocol"):
         by_keytool.client("SSL", **{
             "security.protocol": "PLAINTEXT", "ssl.truststore.certificates": None,
-            "ssl.truststore.type": None,
-            "default.api.timeout.ms": 1500,
+            "ssl.truststore.type": None, "default.api.timeout.ms": 1500,
         }).metadata()  # fmt: skip

@@ -221,8 +221,7 @@ class Side:
         transactions = [
             AddPartitions.AddPartitionsToTxnTransaction(
                 transactional_id=who.name, producer_id=who.producer_id, producer_epoch=who.epoch,
-                verify_only=verify,
-                topics=topics,
+                verify_only=verify, topics=topics,
             )
             for who in whos
         ]  # fmt: skip

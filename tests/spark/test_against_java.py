@@ -33,16 +33,12 @@ NAMES += [
 ]
 PATTERNS = [
     "a", ".", ".*", ".+?", "a?", "a{2}", "a{1,}b*", "[ab]", "[^ab]", "[a-z]+", "[^.]*", r"\w+",
-    r"\W", r"\d+", r"\D*",
-    r"\s", r"\S+", "a|b", "(a|b)c?", "(?:a|b)+", r"(a)\1", r"(?<x>a)\k<x>", r"\.", r"a\.b",
-    r"\Qa.b\E.*", r"\Q.\E+",
-    r"\Qa.b*", "(?i)a+", "(?i)EVENTS", r"\p{Alpha}+", r"\p{Upper}\d", r"\P{Alpha}+",
-    r"[\p{Digit}.]+", r"\p{Punct}",
-    r"\p{L}+", r"[^\p{L}]+", "a*+b", "a++", "(?>a*)b", "(?=a).*", "(?!a).+", "(?<=a)b|ab",
-    "(?<!a)b", r"\bevents\b.*",
-    "^events$", r"events\z", r"events\Z", r"\Aevents", "[a-b.-]+", "[-a]+", "[a|b]+", r"[\-\]]",
-    "[~]*", "[$.]", "a$|b",
-    r"\x61", r"\x{61}b?", r"\0141", "events(?:[.]de)?", "(?s).*", r"\h", r"[\h]", "a[|]b",
+    r"\W", r"\d+", r"\D*", r"\s", r"\S+", "a|b", "(a|b)c?", "(?:a|b)+", r"(a)\1", r"(?<x>a)\k<x>",
+    r"\.", r"a\.b", r"\Qa.b\E.*", r"\Q.\E+", r"\Qa.b*", "(?i)a+", "(?i)EVENTS", r"\p{Alpha}+",
+    r"\p{Upper}\d", r"\P{Alpha}+", r"[\p{Digit}.]+", r"\p{Punct}", r"\p{L}+", r"[^\p{L}]+", "a*+b",
+    "a++", "(?>a*)b", "(?=a).*", "(?!a).+", "(?<=a)b|ab", "(?<!a)b", r"\bevents\b.*", "^events$",
+    r"events\z", r"events\Z", r"\Aevents", "[a-b.-]+", "[-a]+", "[a|b]+", r"[\-\]]", "[~]*", "[$.]",
+    "a$|b", r"\x61", r"\x{61}b?", r"\0141", "events(?:[.]de)?", "(?s).*", r"\h", r"[\h]", "a[|]b",
     r"e\w+s\W?\w*",
 ]  # fmt: skip
 

@@ -29,8 +29,7 @@ CLIENT_PAGES = {
         [
             "Transactions", "AsyncTransactions", "TransactionProducer", "AsyncTransactionProducer",
             "PreparedTransaction", "FencedProducer", "GroupMember", "TransactionListing",
-            "TransactionDescription",
-            "TransactionFilter",
+            "TransactionDescription", "TransactionFilter",
         ],
     ),
     "groups.md": ("Consumer groups",

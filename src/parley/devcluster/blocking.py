@@ -85,8 +85,7 @@ class LocalCluster:
     ) -> None:
         self._cluster: AsyncLocalCluster = AsyncLocalCluster(
             brokers, release, releases=releases, data_dir=data_dir, port=port, settings=settings,
-            seed=seed,
-            security=security, listeners=listeners,
+            seed=seed, security=security, listeners=listeners,
         )  # fmt: skip
         self._thread = LoopThread()
         self.faults = Faults(self._cluster.faults, self._thread)

@@ -172,8 +172,7 @@ def _legacy(view: memoryview, pos: int) -> RawBatch | None:
     count = -1 if run.codec else run.entries
     return RawBatch(
         pos, run.end, run.magic, run.first_offset, run.last_offset, count, run.codec,
-        run.timestamp_type,
-        run.max_timestamp_ms,
+        run.timestamp_type, run.max_timestamp_ms,
     )  # fmt: skip
 
 

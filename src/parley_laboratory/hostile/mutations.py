@@ -34,8 +34,7 @@ class Mutator:
         self._rng = rng
         self._tricks: tuple[Callable[[bytearray, int], None], ...] = (
             self._flip, self._length, self._short_length, self._varint, self._truncate,
-            self._cut_out, self._double,
-            self._fill, self._noise, self._bad_utf8, self._tag_flood,
+            self._cut_out, self._double, self._fill, self._noise, self._bad_utf8, self._tag_flood,
         )  # fmt: skip
 
     def mutated(self, data: bytes) -> bytes:

@@ -179,8 +179,7 @@ async def acls(s: Scene, pattern: int) -> None:
     """
     creation = CreateAclsRequest.AclCreation(
         resource_type=TOPIC, resource_name="absent", resource_pattern_type=pattern,
-        principal="User:nobody", host="*",
-        operation=DESCRIBE, permission_type=ALLOW,
+        principal="User:nobody", host="*", operation=DESCRIBE, permission_type=ALLOW,
     )  # fmt: skip
     filters = {
         "resource_type_filter": TOPIC, "resource_name_filter": "absent",

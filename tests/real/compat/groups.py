@@ -206,8 +206,7 @@ async def share_groups(s: Scene) -> str | None:
     topics = [ShareFetchRequest.FetchTopic(topic_id=topic_id, partitions=parts)]
     fetch = ShareFetchRequest(
         group_id=s.group, member_id=member, share_session_epoch=0, max_wait_ms=100, min_bytes=0,
-        max_bytes=1 << 20,
-        max_records=10, batch_size=10, topics=topics,
+        max_bytes=1 << 20, max_records=10, batch_size=10, topics=topics,
     )  # fmt: skip
     answer = await s.send(fetch)
     assert answer.error_code == 0
@@ -232,10 +231,8 @@ async def streams_groups(s: Scene) -> None:
     )  # fmt: skip
     beat = made(
         group_id=s.group, member_id=member_id(), member_epoch=0, rebalance_timeout_ms=10_000,
-        process_id="probe",
-        topology=made.Topology(epoch=0, subtopologies=[part]), active_tasks=[], standby_tasks=[],
-        warmup_tasks=[],
-        client_tags=[],
+        process_id="probe", topology=made.Topology(epoch=0, subtopologies=[part]), active_tasks=[],
+        standby_tasks=[], warmup_tasks=[], client_tags=[],
     )  # fmt: skip
     answer = await s.ask(beat)
     assert (answer.error_code, answer.member_id) == (0, beat.member_id)

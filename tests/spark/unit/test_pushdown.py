@@ -58,9 +58,8 @@ def test_exact_filters_are_all_done_here(filters: list[Filter], pushed: Pushed) 
     "one",
     [
         EqualTo(("value",), b"x"), EqualTo(("headers", "key"), "x"), IsNull(TOPIC),
-        IsNotNull(("key",)),
-        Not(EqualTo(TOPIC, "a")), StringStartsWith(TOPIC, "a"), LessThan(TIME, MOMENT),
-        EqualTo(PARTITION, "1"),
+        IsNotNull(("key",)), Not(EqualTo(TOPIC, "a")), StringStartsWith(TOPIC, "a"),
+        LessThan(TIME, MOMENT), EqualTo(PARTITION, "1"),
         GreaterThan(TIME, MOMENT.replace(tzinfo=None)),
     ],
 )  # fmt: skip

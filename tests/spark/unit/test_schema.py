@@ -97,8 +97,7 @@ def test_columns_that_cannot_be_read_are_refused(wanted: StructType, problem: st
 def test_what_a_writer_takes() -> None:
     rows = schema(
         partition="int", headers="headers", value="string", key="binary", topic="string",
-        timestamp="timestamp",
-        offset="bigint",
+        timestamp="timestamp", offset="bigint",
     )  # fmt: skip
     columns = ("topic", "key", "value", "headers", "partition", "timestamp")
     assert check_write_schema(rows, has_topic_option=False) == columns

@@ -11,8 +11,7 @@ from parley.spark.values.schema import arrow_read_schema, read_schema
 
 OPTIONS = {
     "provider": "parley", "owner": "me", "option.subscribe": "t", "subscribe": "t",
-    "kafka.bootstrap.servers": "a:1",
-    "kafka.sasl.jaas.config": 'password="canary-4711"',
+    "kafka.bootstrap.servers": "a:1", "kafka.sasl.jaas.config": 'password="canary-4711"',
     "option.kafka.sasl.jaas.config": 'password="canary-4711"',
     "kafka.ssl.keystore.key": "canary-4711", "kafka.ssl.key.password": "canary-4711",
     "kafka.sasl.plain.password": "canary-4711",

@@ -76,10 +76,8 @@ def test_behaviours_by_release(
     release: str, controller: bool, frames: EmptyFrames, name_checks: bool, closes: bool
 ) -> None:
     found = make_profile(release, SERVED).behaviour
-    assert (found.names_controller, found.empty_frames, found.checks_client_name,
-            bool(found.closes)) == (
-        controller, frames, name_checks, closes,
-    )  # fmt: skip
+    assert (found.names_controller, found.empty_frames) == (controller, frames)
+    assert (found.checks_client_name, bool(found.closes)) == (name_checks, closes)
 
 
 def test_an_unknown_release_names_the_nearest() -> None:

@@ -109,8 +109,7 @@ class Plan:
         )
         batch = self.prepared(
             producer_id=who.producer_id, producer_epoch=who.epoch, base_sequence=sequence,
-            transactional=True,
-            timestamp_ms=number,
+            transactional=True, timestamp_ms=number,
         )  # fmt: skip
         self.state.append(self.leader(index), [batch], now_ms=self.now_ms)
         producer.sequences[index] = sequence + 1

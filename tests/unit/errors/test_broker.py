@@ -23,8 +23,7 @@ kafka_errors = pytest.importorskip("kafka.errors", reason="no kafka-python")
 
 OTHER_NAMES = {
     -1: "UNKNOWN", 0: "NO_ERROR", 6: "NOT_LEADER_FOR_PARTITION", 10: "MESSAGE_SIZE_TOO_LARGE",
-    17: "INVALID_TOPIC",
-    39: "INVALID_REPLICATION_ASSIGNMENT",
+    17: "INVALID_TOPIC", 39: "INVALID_REPLICATION_ASSIGNMENT",
 }  # fmt: skip
 """Codes that kafka-python calls otherwise; the table has the names of Kafka's own enumeration."""
 

@@ -38,8 +38,7 @@ def batch(*bodies: bytes, **changes: Any) -> bytes:
     fields = {
         "offset": 10, "size": 49 + len(raw), "epoch": 5, "magic": 2, "crc": None, "attributes": 0,
         "last": len(bodies) - 1, "first_ms": 1000, "max_ms": 2000, "pid": -1, "pepoch": -1,
-        "sequence": -1,
-        "count": len(bodies),
+        "sequence": -1, "count": len(bodies),
     }  # fmt: skip
     fields |= changes
     crc = fields["crc"]

@@ -192,14 +192,12 @@ def test_a_parquet_file_is_read_with_values_that_json_has(tmp_path: Path) -> Non
     dataset = open_input(path)
     assert dict(dataset.columns) == {
         "i": "bigint", "f": "double", "b": "boolean", "s": "string", "t": "string", "d": "string",
-        "n": "string",
-        "y": "string", "l": "string", "u": "string",
+        "n": "string", "y": "string", "l": "string", "u": "string",
     }  # fmt: skip
     first, second = dataset.rows()
     assert first == {
         "i": 1, "f": None, "b": True, "s": "x", "t": "2024-01-02T03:00:00+00:00", "d": "2024-01-02",
-        "n": "1.50",
-        "y": "AP8=", "l": ["AA=="], "u": 2**64 - 1,
+        "n": "1.50", "y": "AP8=", "l": ["AA=="], "u": 2**64 - 1,
     }  # fmt: skip
     assert json.loads(json.dumps(second)) == {**dict.fromkeys(first), "f": 0.5, "s": "y"}
 

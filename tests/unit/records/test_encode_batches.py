@@ -116,9 +116,13 @@ def test_a_producer_can_be_stamped_later() -> None:
     (early,) = encode_batches(columns, None, WriteOptions(transactional=True, **stamp))
     assert data == bytes(early.data)
     with pytest.raises(LocalProtocolError, match="magic 2"):
-        stamp_producer(bytearray(encode_batches(Columns(1), None, WriteOptions(magic=1))[0].data),
-            1, 1, 1,
-                       transactional=False)  # fmt: skip
+        stamp_producer(
+            bytearray(encode_batches(Columns(1), None, WriteOptions(magic=1))[0].data),
+            1,
+            1,
+            1,
+            transactional=False,
+        )
 
 
 def test_old_formats_refuse_what_they_cannot_hold() -> None:

@@ -33,8 +33,8 @@ from ...support import GENEROUS_S
 def facts(release: str, **changes: object) -> NodeFacts:
     values: dict[str, object] = {
         "id": 1, "release": release, "directory": Path("/data"), "ports": {"PLAINTEXT": 1234},
-        "roles": ("broker",),
-        "oldest_release": release, "mixed": False, "controller": (9, 4321), "zookeeper_port": 99,
+        "roles": ("broker",), "oldest_release": release, "mixed": False, "controller": (9, 4321),
+        "zookeeper_port": 99,
     }  # fmt: skip
     return NodeFacts(**(values | changes))  # type: ignore[arg-type]
 

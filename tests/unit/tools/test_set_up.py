@@ -105,8 +105,7 @@ def test_an_environment_that_is_as_wanted_is_left_as_it_is(
 )
 def test_with_cargo_the_kernel_must_be_native(
     set_up: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cargo: bool, native: bool,
-    fails: bool,
-    capsys: pytest.CaptureFixture[str],
+    fails: bool, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(

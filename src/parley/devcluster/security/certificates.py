@@ -141,8 +141,8 @@ class CertificateAuthority:
     def _usage(self, *, ca: bool) -> x509.KeyUsage:
         return self._x509.KeyUsage(
             digital_signature=not ca, key_cert_sign=ca, crl_sign=ca, content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+            key_encipherment=False, data_encipherment=False, key_agreement=False,
+            encipher_only=False, decipher_only=False,
         )  # fmt: skip
 
 

@@ -76,10 +76,8 @@ def saslprep(text: str) -> str:
     prepared = unicodedata.normalize("NFKC", mapped)
     forbidden = (
         stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3,
-        stringprep.in_table_c4,
-        stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7,
-        stringprep.in_table_c8,
-        stringprep.in_table_c9,
+        stringprep.in_table_c4, stringprep.in_table_c5, stringprep.in_table_c6,
+        stringprep.in_table_c7, stringprep.in_table_c8, stringprep.in_table_c9,
     )  # fmt: skip
     if any(check(char) for char in prepared for check in forbidden):
         raise AuthenticationError(

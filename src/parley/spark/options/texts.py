@@ -16,8 +16,7 @@ from parley.spark.values.moments import Ago, read_bytes, read_duration, read_mom
 
 __all__ = [
     "OPTIONS", "GivenOptions", "Kind", "SparkOption", "Use", "allowed", "markdown_table",
-    "nearest_option",
-    "read_options", "read_value",
+    "nearest_option", "read_options", "read_value",
 ]  # fmt: skip
 
 OptionValue: TypeAlias = str | int | Ago | None
@@ -37,9 +36,8 @@ _BY_NAME = {option.name.lower(): option for option in OPTIONS}
 _SPARKS_OWN = frozenset(
     (
         "path", "paths", "checkpointlocation", "queryname", "outputmode", "owner", "provider",
-        "location", "external",
-        "is_managed_location", "comment", "collation", "mergeschema", "table_type",
-        "transient_lastddltime", "format",
+        "location", "external", "is_managed_location", "comment", "collation", "mergeschema",
+        "table_type", "transient_lastddltime", "format",
     )
 )  # fmt: skip
 _SPARKS_PREFIXES = ("option.", "spark.", "__")

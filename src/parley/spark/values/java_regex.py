@@ -19,14 +19,11 @@ from parley.errors import ConfigError
 
 _CLASSES = {
     "Lower": "a-z", "Upper": "A-Z", "ASCII": r"\x00-\x7F", "Alpha": "A-Za-z", "Digit": "0-9",
-    "Alnum": "A-Za-z0-9",
-    "Punct": r"!-/:-@\[-`{-~", "Graph": "!-~", "Print": " -~", "Blank": r" \t",
-    "Cntrl": r"\x00-\x1F\x7F",
-    "XDigit": "0-9A-Fa-f", "Space": r" \t\n\x0B\f\r", "javaLowerCase": "a-z",
-    "javaUpperCase": "A-Z",
-    "L": "A-Za-z", "Lu": "A-Z", "Ll": "a-z", "N": "0-9", "Nd": "0-9", "P": r"!-/:-@\[-`{-~",
-    "IsAlphabetic": "A-Za-z", "IsDigit": "0-9", "IsLetter": "A-Za-z", "IsLowercase": "a-z",
-    "IsUppercase": "A-Z",
+    "Alnum": "A-Za-z0-9", "Punct": r"!-/:-@\[-`{-~", "Graph": "!-~", "Print": " -~",
+    "Blank": r" \t", "Cntrl": r"\x00-\x1F\x7F", "XDigit": "0-9A-Fa-f", "Space": r" \t\n\x0B\f\r",
+    "javaLowerCase": "a-z", "javaUpperCase": "A-Z", "L": "A-Za-z", "Lu": "A-Z", "Ll": "a-z",
+    "N": "0-9", "Nd": "0-9", "P": r"!-/:-@\[-`{-~", "IsAlphabetic": "A-Za-z", "IsDigit": "0-9",
+    "IsLetter": "A-Za-z", "IsLowercase": "a-z", "IsUppercase": "A-Z",
 }  # fmt: skip
 _FLAGS = {
     "i": re.IGNORECASE,

@@ -36,8 +36,7 @@ READ_TYPES = {
 """Columns of a read and the Spark types they may have, the default first."""
 _CHOSEN = {
     "binary": pa.binary(), "string": pa.string(), "smallint": pa.int16(), "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(),
+    "bigint": pa.int64(), "float": pa.float32(), "double": pa.float64(),
 }  # fmt: skip
 WRITE_TYPES = {
     "topic": ("string",),

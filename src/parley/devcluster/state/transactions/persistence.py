@@ -23,8 +23,7 @@ from parley.devcluster.state.transactions.transaction import State, Transaction
 
 NUMBERS = (
     "producer_id", "epoch", "last_epoch", "previous_producer_id", "next_producer_id", "timeout_ms",
-    "started_ms",
-    "updated_ms",
+    "started_ms", "updated_ms",
 )  # fmt: skip
 
 
