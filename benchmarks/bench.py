@@ -149,8 +149,8 @@ class Bench:
 def run_json(command: Sequence[str]) -> list[dict[str, Any]]:
     """Run a command in the repository's root, pass its lines on, and return those that are JSON."""
     found = []
-    # As where parley is installed: pip compiles what it installs, and Spark's processes import it
-    # again and again.
+    # As where parley is installed: pip compiles what it
+    # installs, and Spark's processes import it again and again.
     environment = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }

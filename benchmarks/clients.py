@@ -9,8 +9,8 @@ from benchmarks.bench import PARTITIONS, Bench, progress, run_json
 from benchmarks.report import Section, goal, table
 
 CLIENTS = {
-    # name → share of the topic's records that it reads: the slow ones would only take longer, not
-    # go slower.
+    # name → share of the topic's records that it reads:
+    # the slow ones would only take longer, not go slower.
     "parley_arrow": 1.0,
     "confluent_tuned": 1.0,
     "confluent": 0.25,

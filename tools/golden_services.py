@@ -64,8 +64,8 @@ def play(recorder: Recorder) -> None:
     """Record every API that golden_requests leaves out; a broker of its
     own, and everything on it.
     """
-    # Version 0 of Metadata makes the topic, in every release but those of which it is gone: there,
-    # none is needed.
+    # Version 0 of Metadata makes the topic, in every release
+    # but those of which it is gone: there, none is needed.
     topic = MetadataRequest.MetadataRequestTopic(name=TOPIC)
     version = min(4, recorder.newest(ApiKey.METADATA))
     recorder.ask(

@@ -19,8 +19,8 @@ from definitions import FieldFacts, MessageFacts, default_of, merged
 
 OUTPUT = Path(__file__).resolve().parent.parent / "src" / "parley" / "schema" / "apis"
 
-# Fields whose values must not be shown by a repr: a fact of ours, the definitions know no such
-# thing.
+# Fields whose values must not be shown by a repr: a
+# fact of ours, the definitions know no such thing.
 SECRETS = {
     "AlterUserScramCredentialsRequest": {"Salt", "SaltedPassword"},
     "CreateDelegationTokenResponse": {"Hmac"},

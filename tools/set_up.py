@@ -168,8 +168,8 @@ def install_parley(environment: Path) -> None:
     """Install parley itself and its cluster, editable, and with it the native
     kernel where there is a cargo.
     """
-    # A stale build folder, or an extension built from other sources, would be taken for the real
-    # one.
+    # A stale build folder, or an extension built from
+    # other sources, would be taken for the real one.
     shutil.rmtree(ROOT / "build", ignore_errors=True)
     for extension in (ROOT / "src" / "parley" / "kernel").glob("_native*.so"):
         extension.unlink()

@@ -134,8 +134,8 @@ def test_decompressing_grows_with_the_bytes(kernel: Kernel, name: str) -> None:
     size = 96_000 if kernel.NAME == "rust" else 4_000
     times = TIMES[kernel.NAME]
     small, large = make(size), make(times * size)
-    # What becomes much more is measured by what it becomes: pages that are touched for the first
-    # time cost most.
+    # What becomes much more is measured by what it becomes:
+    # pages that are touched for the first time cost most.
     outcome = [
         max(DEFAULT_BATCH_RATIO * len(packed), decompressed(kernel, codec, packed))
         for packed in (small, large)

@@ -57,8 +57,8 @@ def main() -> None:
 
 def again_and_again(spark: SparkSession, name: str, work: Callable[[Say], None]) -> None:
     """Do a work forever, and say what becomes of it."""
-    # Without it `writeStream` looks for the data source in no session: the JVM's thread for this
-    # one has none.
+    # Without it `writeStream` looks for the data source in
+    # no session: the JVM's thread for this one has none.
     spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
     def say(error: str | None) -> None:

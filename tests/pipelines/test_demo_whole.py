@@ -102,8 +102,8 @@ def test_ctrl_c_stops_everything_in_order(command: list[str]) -> None:
         for line in lines_of(running):
             seen.append(line)
             if "broker 1 stops" in line:
-                # To the whole group, as a terminal sends it: the JVM and Spark's workers get it as
-                # well.
+                # To the whole group, as a terminal sends it:
+                # the JVM and Spark's workers get it as well.
                 os.killpg(running.pid, signal.SIGINT)
         assert running.wait(timeout=GENEROUS_S) == 130, "".join(seen)
     finally:

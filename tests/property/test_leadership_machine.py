@@ -209,20 +209,25 @@ ARGUMENTS: dict[str, Callable[[Random], dict[str, Any]]] = {
     "kill": lambda rng: {"broker": rng.randint(1, 3)},
     "start": lambda rng: {"broker": rng.randint(1, 3)},
     "lag": lambda rng: {"broker": rng.randint(1, 3), "in_sync": rng.random() < 0.5},
-    "catch_up": lambda rng: {}, "hold_metadata": lambda rng: {"broker": rng.randint(1, 3)},
-    "release_metadata": lambda rng: {}, "isolate": lambda rng: {"broker": rng.randint(1, 3)},
+    "catch_up": lambda rng: {},
+    "hold_metadata": lambda rng: {"broker": rng.randint(1, 3)},
+    "release_metadata": lambda rng: {},
+    "isolate": lambda rng: {"broker": rng.randint(1, 3)},
     "heal": lambda rng: {},
-    "elect_unclean": lambda rng: {"partition": rng.randrange(2), "to": rng.randint(1, 3),
-        "lose": rng.randrange(9)},
+    "elect_unclean": lambda rng: {
+        "partition": rng.randrange(2), "to": rng.randint(1, 3), "lose": rng.randrange(9),
+    },
     "recreate": lambda rng: {},
     "late_answers": lambda rng: {
         "api": rng.choice(["Metadata", "Produce", "Fetch"]), "broker": rng.randint(1, 3),
         "delay_ms": 150, "times": 2,
     },
-    "lost_answer": lambda rng: {"api": rng.choice(["Metadata", "Produce", "Fetch"]),
-        "executed": rng.random() < 0.5},
-    "refuse": lambda rng: {"api": rng.choice(["Metadata", "Produce", "Fetch"]),
-                                              "error": "NOT_LEADER_OR_FOLLOWER"},
+    "lost_answer": lambda rng: {
+        "api": rng.choice(["Metadata", "Produce", "Fetch"]), "executed": rng.random() < 0.5,
+    },
+    "refuse": lambda rng: {
+        "api": rng.choice(["Metadata", "Produce", "Fetch"]), "error": "NOT_LEADER_OR_FOLLOWER",
+    },
     "quiet": lambda rng: {},
 }  # fmt: skip
 

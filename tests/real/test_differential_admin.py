@@ -356,12 +356,12 @@ def scene_describe_log_dirs(side: Side) -> None:
     side.make_topic(1, "-unasked")
     named = DescribeLogDirs.DescribableLogDirTopic(topic=side.topic, partitions=[0, 1])
     for version in side.versions(DescribeLogDirs()):
-        # A real broker makes its log when it has heard that it leads, and knows its high watermark
-        # a moment later.
+        # A real broker makes its log when it has heard that it
+        # leads, and knows its high watermark a moment later.
         answer = side.ask(DescribeLogDirs(topics=[named]), version, until=has_logs)
         for place in answer["results"]:
-            # Some releases name every topic. A deleted one of another test keeps its files for a
-            # minute.
+            # Some releases name every topic. A deleted one
+            # of another test keeps its files for a minute.
             place["topics"] = [one for one in place["topics"] if one["name"].startswith(side.topic)]
 
 

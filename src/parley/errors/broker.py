@@ -51,8 +51,8 @@ class BrokerError(KafkaError):
         super().__init__(self._text())
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The classes are made of a table and cannot be found by name: Spark's workers pickle
-        # errors.
+        # The classes are made of a table and cannot be
+        # found by name: Spark's workers pickle errors.
         facts = _Facts(
             topic=self.topic,
             partition=self.partition,

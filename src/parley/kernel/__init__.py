@@ -81,8 +81,8 @@ def _pick() -> tuple[Kernel, str | None]:
     if os.environ.get("PARLEY_PURE", "") not in ("", "0"):
         return _reference(), PURE_ASKED
     try:
-        # By its full name: `from parley.kernel import _native` would blame a circular import for a
-        # missing file.
+        # By its full name: `from parley.kernel import _native`
+        # would blame a circular import for a missing file.
         importlib.import_module("parley.kernel._native")
         import parley.kernel.native as native
     except ModuleNotFoundError as error:

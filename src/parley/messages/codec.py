@@ -111,8 +111,8 @@ def decode_at(
     codec = codec_for(message, version)
     if len(data) > CAREFUL_BYTES:
         return _decode_carefully(codec, memoryview(data).cast("B"), position)
-    # Indexing and slicing bytes is faster than a view; records must stay views of what was
-    # received.
+    # Indexing and slicing bytes is faster than a view;
+    # records must stay views of what was received.
     source = memoryview(data).cast("B") if codec.holds_records else bytes(data)
     try:
         return codec.decode(source, position)

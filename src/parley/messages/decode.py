@@ -116,8 +116,8 @@ class Decoder(Generic[M]):
         if step.struct is None:
             return self._primitive(step.kind, step.compact, step.nullable)
         if step.nullable:
-            # A struct that may be null is led by one byte: −1 null, anything else present
-            # (KIP-893).
+            # A struct that may be null is led by one byte:
+            # −1 null, anything else present (KIP-893).
             marker = self._cursor.read_int8()
             if marker < 0:
                 return None

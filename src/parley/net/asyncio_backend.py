@@ -52,8 +52,8 @@ class AsyncioStream(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin. Called by asyncio."""
-        # Not by isinstance: uvloop's transports do what asyncio's do, and are not derived from
-        # them.
+        # Not by isinstance: uvloop's transports do what
+        # asyncio's do, and are not derived from them.
         self._transport = transport = cast(asyncio.Transport, transport)
         # Unsent bytes stop us, however few: our own queue copies nothing. Not 0, because
         # asyncio's TLS transport then pauses with nothing unsent and never resumes
@@ -286,8 +286,8 @@ class AsyncioBackend:
 
     def _tune(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # An explicit size switches Linux' own growing off, and its ceiling is lower: hence -1 as
-        # default.
+        # An explicit size switches Linux' own growing off,
+        # and its ceiling is lower: hence -1 as default.
         if self._receive_buffer_bytes >= 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
         if self._send_buffer_bytes >= 0:

@@ -52,8 +52,8 @@ class LoopClock:
 
     def call_at_ms(self, when_ms: int, callback: Callable[[], None]) -> TimerHandle:
         """Plan a call in the loop."""
-        # One more millisecond, because now_ms rounds down: a deadline must have passed when it is
-        # checked.
+        # One more millisecond, because now_ms rounds down:
+        # a deadline must have passed when it is checked.
         return asyncio.get_running_loop().call_at((when_ms + 1) / 1000, callback)
 
 

@@ -42,8 +42,8 @@ async def _token(options: ConnectOptions) -> Secret:
     except KafkaError:
         raise  # in parley's own words, which show no secret
     except Exception as error:
-        # Its text may hold the token, a password or an answer of the token server, and would reach
-        # logs.
+        # Its text may hold the token, a password or an
+        # answer of the token server, and would reach logs.
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next

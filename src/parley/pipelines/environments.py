@@ -135,8 +135,8 @@ class OwnEnvironment:
         try:
             client.create_topics([NewTopic(name, self._partitions, replicas) for name in names])
         except UnsupportedVersionError:
-            # Before 0.10.1 a topic is made by asking for it, where the broker's configuration
-            # allows it.
+            # Before 0.10.1 a topic is made by asking for it,
+            # where the broker's configuration allows it.
             wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
             client.request(None, MetadataRequest(topics=wanted))
             client.metadata(names)

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 _FIRST_VERSION_BY_KEYS: dict[int, tuple[int, ...]] = {
-    # DeleteRecords, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit,
-    # ACLs, AlterConfigs, AlterReplicaLogDirs, DescribeLogDirs, CreatePartitions, delegation tokens,
-    # DeleteGroups
+    # DeleteRecords, InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn,
+    # EndTxn, TxnOffsetCommit, ACLs, AlterConfigs, AlterReplicaLogDirs,
+    # DescribeLogDirs, CreatePartitions, delegation tokens, DeleteGroups
     1: (21, 22, 24, 25, 26, 28, 29, 30, 31, 33, 34, 35, 37, 38, 39, 40, 41, 42),
     # FindCoordinator, Heartbeat, LeaveGroup, SyncGroup, DescribeGroups, ListGroups, ApiVersions,
     # DeleteTopics, DescribeConfigs

@@ -90,8 +90,8 @@ def _written(
         try:
             encoded = active.encode(columns, None, start, _options(batch, to_magic))
         except KernelError as error:
-            # What cannot be written came from the batch: offsets or times that no batch of that
-            # format can have.
+            # What cannot be written came from the batch: offsets
+            # or times that no batch of that format can have.
             raise corrupt(
                 f"cannot be had in format {to_magic}: {error.detail}", batch.base_offset, where
             ) from error

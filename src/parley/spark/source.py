@@ -69,9 +69,9 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         from parley.spark.values.schema import arrow_read_schema
 
         options = read_source_options(options_of_read(self.options, schema), Use.BATCH_READ)
-        # Spark refuses a reader with pushFilters unless its setting allows push-down, and does not
-        # say which it is; but only with the setting on does this module of Spark's ask for a
-        # reader.
+        # Spark refuses a reader with pushFilters unless its setting
+        # allows push-down, and does not say which it is; but only with
+        # the setting on does this module of Spark's ask for a reader.
         asks = sys._getframe(2).f_globals.get("__name__")
         filters = options.push_filters and asks == "pyspark.sql.worker.data_source_pushdown_filters"
         return (FilteringReader if filters else BatchReader)(options, arrow_read_schema(schema))

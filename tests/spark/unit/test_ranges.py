@@ -37,8 +37,8 @@ def test_one_range_is_cut_into_as_many_as_wanted() -> None:
 
 
 def test_large_ranges_are_cut_and_small_ones_left_whole() -> None:
-    # As Spark's calculator: the small one (1 of 101) takes one of the 5 tasks, the large one the 4
-    # others.
+    # As Spark's calculator: the small one (1 of 101) takes
+    # one of the 5 tasks, the large one the 4 others.
     assert parts([100, 1], min_partitions=5) == [(0, 25), (0, 25), (0, 25), (0, 25), (1, 1)]
 
 

@@ -155,8 +155,8 @@ def test_s02_of_a_data_frame_whose_task_fails_nothing_is_visible(
         .mode("append")
         .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     )
-    # A task that Spark kills after the driver has aborted may leave a transaction open: the broker
-    # ends it.
+    # A task that Spark kills after the driver has aborted
+    # may leave a transaction open: the broker ends it.
     writer = writer.option("kafka.transaction.timeout.ms", "10000")
     with pytest.raises(Exception, match="the last row"):
         writer.option("topic", name).option("delivery", "exactly-once").save()

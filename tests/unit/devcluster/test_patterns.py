@@ -15,8 +15,8 @@ from parley.devcluster.patterns import Pattern, PatternError
 from parley.devcluster.patterns.program import MAX_INSTRUCTIONS
 from parley_laboratory.growth import grows_linearly
 
-# Each line was compared with google-re2 1.1: a pattern, texts that it matches, texts that it does
-# not.
+# Each line was compared with google-re2 1.1: a pattern,
+# texts that it matches, texts that it does not.
 TABLE = [
     ("", ["", ], ["a"]),
     ("orders-.*", ["orders-", "orders-eu"], ["order-eu", "xorders-", "orders-\n"]),

@@ -94,8 +94,8 @@ def test_topic_settings_that_cannot_be(configs: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    # java.lang.String.hashCode: "hello" and "polygenelubricants" are well-known values; the last is
-    # a surrogate pair.
+    # java.lang.String.hashCode: "hello" and "polygenelubricants"
+    # are well-known values; the last is a surrogate pair.
     [
         ("", 0),
         ("a", 97),

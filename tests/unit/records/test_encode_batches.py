@@ -115,14 +115,9 @@ def test_a_producer_can_be_stamped_later() -> None:
     stamp_producer(data, *stamp.values(), transactional=True)
     (early,) = encode_batches(columns, None, WriteOptions(transactional=True, **stamp))
     assert data == bytes(early.data)
+    (old,) = encode_batches(Columns(1), None, WriteOptions(magic=1))
     with pytest.raises(LocalProtocolError, match="magic 2"):
-        stamp_producer(
-            bytearray(encode_batches(Columns(1), None, WriteOptions(magic=1))[0].data),
-            1,
-            1,
-            1,
-            transactional=False,
-        )
+        stamp_producer(bytearray(old.data), 1, 1, 1, transactional=False)
 
 
 def test_old_formats_refuse_what_they_cannot_hold() -> None:

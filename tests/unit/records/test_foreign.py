@@ -41,8 +41,8 @@ HEADERS = (("h", b"x"), ("h", None), ("", b""), ("ключ", b"\xff"))
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in range(5) if codec < 4 or magic == 2]
 
 
-# aiokafka refuses the lz4 of magic 0 (KIP-57); a real 0.9 broker is the witness for that in
-# tests/golden.
+# aiokafka refuses the lz4 of magic 0 (KIP-57); a real
+# 0.9 broker is the witness for that in tests/golden.
 AIO_FORMATS = [form for form in FORMATS if form != (0, 3)]
 
 

@@ -148,8 +148,8 @@ def test_no_process_outlives_its_starter(tmp_path: Path, how: str) -> None:
     left = [int(pid) for pid in pids]
     assert len(left) == 2
     for pid in left:
-        # pidfd_open gives a handle that becomes readable when the process ends; none is there once
-        # it has.
+        # pidfd_open gives a handle that becomes readable
+        # when the process ends; none is there once it has.
         try:
             handle = os.pidfd_open(pid)
         except ProcessLookupError:

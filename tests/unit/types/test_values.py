@@ -23,8 +23,8 @@ from parley.types import (
 @pytest.mark.parametrize(
     ("text", "hexadecimal"),
     [
-        # The ids of KIP-516 and KIP-500 as Java's Uuid prints them: URL-safe base64 of the 16
-        # bytes.
+        # The ids of KIP-516 and KIP-500 as Java's Uuid
+        # prints them: URL-safe base64 of the 16 bytes.
         ("AAAAAAAAAAAAAAAAAAAAAA", "00000000000000000000000000000000"),
         ("AAAAAAAAAAAAAAAAAAAAAQ", "00000000000000000000000000000001"),
         ("MkU3OEVBNTcwNTJENDM2Qg", "32453738454135373035324434333642"),

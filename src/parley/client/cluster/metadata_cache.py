@@ -300,8 +300,8 @@ class MetadataCache:
             entry = error_codes().get(topic.error_code)
             if entry is not None and entry.retriable:
                 findings.incomplete.add(name)
-                # the broker may only be behind (LEADER_NOT_AVAILABLE): the old entry is still the
-                # best there is
+                # the broker may only be behind (LEADER_NOT_AVAILABLE):
+                # the old entry is still the best there is
                 return old if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION else None
             return None
         topic_id = topic.topic_id if version >= TOPIC_IDS_VERSION else ZERO_UUID

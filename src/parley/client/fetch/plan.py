@@ -61,8 +61,8 @@ class Plan:
 
 def make_plan(parts: Iterable[PartitionFetch], cache: MetadataCache, moment: Moment) -> Plan:
     """Return what is to be asked now."""
-    # Paused partitions have leaders too: they are looked at again although nothing of them is
-    # fetched.
+    # Paused partitions have leaders too: they are looked
+    # at again although nothing of them is fetched.
     plan = Plan(look_again_ms=max(moment.metadata_due_ms, moment.now_ms + ROUND_MS))
     for part in parts:
         if not (part.busy or part.done or part.positions.stage in (Stage.UNSET, Stage.STOPPED)):

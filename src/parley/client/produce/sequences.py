@@ -94,9 +94,9 @@ def react(
     if error_code == OUT_OF_ORDER_SEQUENCE_NUMBER:
         return SequenceReaction.RESTAMP if is_lowest and is_current else SequenceReaction.RETRY
     if error_code == UNKNOWN_PRODUCER_ID:
-        # The broker lost what it knew of this producer, mostly because retention removed all its
-        # records. Without a log start offset the partition is just moving: Java retries as it is,
-        # and so do we.
+        # The broker lost what it knew of this producer, mostly because
+        # retention removed all its records. Without a log start offset the
+        # partition is just moving: Java retries as it is, and so do we.
         known = log_start_offset >= 0
         return (
             SequenceReaction.RESTAMP

@@ -158,8 +158,8 @@ class SceneState:
             )
         replica.truncate_to(max(replica.log.start_offset, replica.log.end_offset - lose))
         self.state.controller.elect_unclean(topic, index, to)
-        # It leads before the others hear of it: what the ledger forgets is what this log lacks at
-        # that moment.
+        # It leads before the others hear of it: what the
+        # ledger forgets is what this log lacks at that moment.
         replica.lead(self._partition(topic, index).leader_epoch, (to,))
         lost = self.state.replication.ledger.lose(replica)
         self.state.publish(now_ms=now_ms)

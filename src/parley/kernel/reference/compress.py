@@ -206,8 +206,8 @@ def _decompress_zstd(raw: bytes, max_bytes: int) -> bytes:
     declared = _zstd_declared(raw)
     if declared > max_bytes:
         raise _too_large(max_bytes)
-    # `*_into` a buffer of known size is the only bounded call cramjam has; 4 x steps keep the sum
-    # small.
+    # `*_into` a buffer of known size is the only bounded
+    # call cramjam has; 4 x steps keep the sum small.
     most = max_bytes + _DAMAGE_BYTES
     size = min(max(declared, _FIRST_GUESS_BYTES, 4 * len(raw)), most)
     while True:

@@ -174,8 +174,8 @@ def _look_through(
         raise KernelError(KernelErrorKind.COUNT, "a compressed set without messages")
     base = 0
     if wrapper.magic == 1 and wrapper.offset != 0:
-        # 0 is what some releases of librdkafka produce for any number of messages; Java reads it
-        # so.
+        # 0 is what some releases of librdkafka produce
+        # for any number of messages; Java reads it so.
         base = wrapper.offset - last
         if base < 0:
             raise KernelError(

@@ -194,8 +194,8 @@ def _behind(block: bytes, history: bytes) -> bytes:
 
 
 def _compare_checksum(content: memoryview, says: int, what: str) -> None:
-    # The library has the checksum in its frames only: stored blocks, which cost no more than a
-    # copy.
+    # The library has the checksum in its frames only:
+    # stored blocks, which cost no more than a copy.
     most = 4 * 1024 * 1024
     frame = bytearray(_MAGIC + _CHECKED + bytes((_header_byte(_CHECKED),)))
     for at in range(0, len(content), most):

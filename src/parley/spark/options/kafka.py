@@ -82,8 +82,8 @@ _JAVA_NAMES = """
 """
 JAVA_NAMES = frozenset(_JAVA_NAMES.split())
 
-# Kafka's defaults suit records that are polled one by one; a Spark task reads a range from end to
-# end.
+# Kafka's defaults suit records that are polled one
+# by one; a Spark task reads a range from end to end.
 FETCH_DEFAULTS: Mapping[str, int] = {
     "max_partition_fetch_bytes": 8 * 2**20,
     "prefetch_max_bytes": 16 * 2**20,
@@ -102,8 +102,8 @@ _SPELLINGS = {
     for field in dataclasses.fields(group)
     if "doc" in field.metadata
 }
-# A name of one word is distinguished from a word by its place: in front of a value, or at the
-# beginning.
+# A name of one word is distinguished from a word by
+# its place: in front of a value, or at the beginning.
 _NAME = re.compile(
     r"(?<![\w.])(?:"
     + "|".join(name if "_" in name else f"{name}(?==)" for name in _SPELLINGS)

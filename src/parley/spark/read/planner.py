@@ -151,8 +151,8 @@ class Planner:
         if isinstance(bound.everywhere, Committed):
             return self._inside(*self._committed(bound.everywhere, assignment))
         questions = bound.questions(partitions, self.now_ms())
-        # The ends come first: what is written between the two questions is then read, and not
-        # skipped.
+        # The ends come first: what is written between the
+        # two questions is then read, and not skipped.
         ends = self.ask(
             {tp: LATEST for tp, place in questions.items() if isinstance(place, Timestamp)}
         )

@@ -32,8 +32,8 @@ def limit_offsets(
     if total <= limit:
         return limited
     shares = {tp: limit * size // total for tp, size in sizes.items()}
-    # The offsets lost by rounding down go to those that lost most (then by name: the same every
-    # time).
+    # The offsets lost by rounding down go to those that
+    # lost most (then by name: the same every time).
     left_over = limit - sum(shares.values())
     for tp in sorted(sizes, key=lambda tp: (-(limit * sizes[tp] % total), tp))[:left_over]:
         shares[tp] += 1

@@ -114,8 +114,8 @@ class _Walk:
             raise self._error("an intersection of character classes cannot be translated")
         if char == "]":
             self.in_class = False
-        # "--", "||" and "~~" are set operations of some future Python: escaped, they stay what they
-        # are.
+        # "--", "||" and "~~" are set operations of some
+        # future Python: escaped, they stay what they are.
         self._emit("\\" + char if char in "|~" else char, 1)
 
     def _escape(self) -> None:

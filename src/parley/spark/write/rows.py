@@ -193,8 +193,8 @@ def _one_more(lists: pa.ListArray, names: pa.Array, values: pa.Array) -> pa.List
     old = pc.list_flatten(lists)
     parents = pc.list_parent_indices(lists).cast(pa.int64())
     rows = pa.array(range(count), pa.int64())
-    # A stable sort by row puts the new entry, which comes after all old ones, at the end of its
-    # row's.
+    # A stable sort by row puts the new entry, which
+    # comes after all old ones, at the end of its row's.
     order = pc.array_sort_indices(pa.concat_arrays([parents, rows]))
     keys = pa.concat_arrays([old.field(0).cast(pa.string()), names]).take(order)
     found = pa.concat_arrays([old.field(1).cast(pa.binary()), values]).take(order)

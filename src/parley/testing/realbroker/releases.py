@@ -83,8 +83,8 @@ def broker_artifacts(release: str) -> tuple[str, ...]:
         artifacts.append("org.slf4j:slf4j-simple:1.7.36")
     if version < (2, 4):
         artifacts += [
-            # Older ZooKeeper clients print "<unresolved>" into an address and fail on JDK 14 and
-            # later.
+            # Older ZooKeeper clients print "<unresolved>"
+            # into an address and fail on JDK 14 and later.
             "org.apache.zookeeper:zookeeper:3.5.10",
             "log4j:log4j:1.2.17",
             # 0.10.1 - 0.11 need DatatypeConverter, which is gone from the JDK.

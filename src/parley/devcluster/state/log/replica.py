@@ -273,8 +273,8 @@ class Replica:
                 self.epochs.assign(facts.leader_epoch, facts.base_offset)
             self.codecs.add(facts.codec)
         self.producers.rebuild(batches)
-        # Only the leader knows what was acknowledged; until it says so, nothing behind the start
-        # is.
+        # Only the leader knows what was acknowledged;
+        # until it says so, nothing behind the start is.
         self.high_watermark = self.log.start_offset
 
     def _changed(self) -> None:

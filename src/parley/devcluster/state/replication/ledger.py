@@ -92,8 +92,8 @@ class Ledger:
         pending = self._pending.get(leader.key)
         while pending and pending[0].last_offset < leader.high_watermark:
             one = pending.popleft()
-            # Of another epoch: a deposed leader took it, and the history that goes on does not have
-            # it.
+            # Of another epoch: a deposed leader took it,
+            # and the history that goes on does not have it.
             if leader.epochs.epoch_at(one.base_offset) == one.epoch:
                 self._note(leader, one)
 
