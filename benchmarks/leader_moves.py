@@ -1,5 +1,5 @@
-"""Measure what a leader move costs: the time to the next delivered record, refreshes, records lost
-or repeated.
+"""Measure what a leader move costs: the time to the next
+delivered record, refreshes, records lost or repeated.
 
 Run by `benchmarks.run --only leader-moves`. The embedded cluster runs in a process of its own.
 After each move one record is written by the client under test and read by a reader of the same
@@ -250,8 +250,8 @@ HISTORY, WIDE, INTERESTING = 300, 1_000, 10
 
 
 def compare_policies() -> dict[str, int]:
-    """Count the refreshes that outdated answers force on one history: three brokers, each some
-    changes behind.
+    """Count the refreshes that outdated answers force on
+    one history: three brokers, each some changes behind.
 
     One topic of 1,000 partitions; between two answers up to five leaders move, and the controller
     changes something that is no leader as often. A client asks any broker, and another one after an

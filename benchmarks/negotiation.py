@@ -1,5 +1,5 @@
-"""Measure negotiation: an old broker recognised, round trips, 1,000 brokers asked, the view of
-them.
+"""Measure negotiation: an old broker recognised,
+round trips, 1,000 brokers asked, the view of them.
 
 Run by `benchmarks.run --only negotiation`, in its process; every figure comes with what was
 measured.

@@ -1,5 +1,5 @@
-"""Print, as one JSON line, how long a Metadata answer of 10,000 partitions takes in a fresh
-interpreter.
+"""Print, as one JSON line, how long a Metadata answer
+of 10,000 partitions takes in a fresh interpreter.
 
 1,000 topics of 10 partitions, three replicas each, as brokers from 4.0 on send them. `decode` is
 bytes → message; `apply` reads the message into plain values and gives them to a cache, an empty one

@@ -1,5 +1,5 @@
-"""For all tests: what this machine can run, who shares a worker, and an honest count of what was
-skipped.
+"""For all tests: what this machine can run, who shares
+a worker, and an honest count of what was skipped.
 
 Nothing is skipped in silence: the last line of a run gives the number of skipped tests and each
 reason, and where CI is set a skipped test fails the run.
@@ -156,8 +156,8 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
-    """Hand out the tests that share a session as one unit, those that share brokers as another, the
-    rest by file.
+    """Hand out the tests that share a session as one unit,
+    those that share brokers as another, the rest by file.
 
     xdist's own `loadgroup` writes the group into the tests' ids, which pytest since 9 does not let
     it. Another `--dist` than the default is obeyed.

@@ -1,5 +1,5 @@
-"""Hold code, docs and help to the field's words: one word for one thing, and the word that Kafka's
-users know.
+"""Hold code, docs and help to the field's words: one
+word for one thing, and the word that Kafka's users know.
 
 `WORDS` names what not to write and what to write instead. Tests are held to the same list.
 """

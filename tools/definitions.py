@@ -1,5 +1,5 @@
-"""Apache Kafka's message definitions (`common/message/*.json` of a kafka-clients jar), read and
-merged.
+"""Apache Kafka's message definitions (`common/message/*.json`
+of a kafka-clients jar), read and merged.
 
 Shared by `import_definitions.py`, which writes parley's notation from them, and by
 `compare_definitions.py`, which holds the notation against them. Only facts are kept: the

@@ -115,8 +115,8 @@ class Recorder:
         node: int = 1,
         errors: Set[int] = frozenset(),
     ) -> Any:
-        """Send a request until the brokers are ready for it, keep the last exchange and return the
-        answer.
+        """Send a request until the brokers are ready for
+        it, keep the last exchange and return the answer.
 
         Fails unless exactly the error codes expected are in the answer.
         """

@@ -167,8 +167,8 @@ def metadata(recorder: Recorder) -> None:
 
 
 def java_batch(magic: int, codec: str) -> bytes:
-    """Return a small batch that a Java producer wrote, its offsets counting from 0 as a producer
-    sends them.
+    """Return a small batch that a Java producer wrote,
+    its offsets counting from 0 as a producer sends them.
 
     The offset of a magic-2 batch and of a compressed magic-1 message is outside the checksum;
     inside a compressed magic-0 message offsets are absolute, and only the log's first one counts

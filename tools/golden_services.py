@@ -1,5 +1,5 @@
-"""The requests of golden exchanges beside the eleven of golden_requests: groups, transactions, the
-rest.
+"""The requests of golden exchanges beside the eleven
+of golden_requests: groups, transactions, the rest.
 
 Most are asked so that the answer has something in it. What is left is asked for things that do not
 exist, in every version, so that no API is missing.

@@ -1,5 +1,5 @@
-"""Try an installed parley: which kernel runs, and that records of every codec come back as they
-went.
+"""Try an installed parley: which kernel runs, and
+that records of every codec come back as they went.
 
     python tools/try_wheel.py [--kernel native|pure]
 

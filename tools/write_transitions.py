@@ -1,5 +1,5 @@
-"""Write docs/proof/leadership/transitions.md: which rule of the leadership machine came after
-which, how often.
+"""Write docs/proof/leadership/transitions.md: which rule
+of the leadership machine came after which, how often.
 
     python tools/write_transitions.py    # what the document was written from; some minutes
     python tools/write_transitions.py --worlds 3 --steps 20 --output /tmp/transitions.md

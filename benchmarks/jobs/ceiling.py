@@ -1,5 +1,5 @@
-"""Hand to Spark what parley hands to it, but from memory: how fast Spark can take it. parley takes
-turns.
+"""Hand to Spark what parley hands to it, but from
+memory: how fast Spark can take it. parley takes turns.
 
 parley's own batches are kept, of each task apart, as files in memory that a task maps: it neither
 copies nor decodes, and only the hand-over is left.

@@ -1,5 +1,5 @@
-"""Stream single rows through micro-batches of their own, with both sources in turn and the same
-sink.
+"""Stream single rows through micro-batches of their
+own, with both sources in turn and the same sink.
 
 What Spark says of each micro-batch that had the one row: `triggerExecution`, from the trigger to
 the end of the batch. Each turn is a query of its own; its first rows warm it up and are not

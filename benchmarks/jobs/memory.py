@@ -1,5 +1,5 @@
-"""Report the peak memory of Spark's Python workers: with an empty source, then with parley topic
-after topic.
+"""Report the peak memory of Spark's Python workers: with
+an empty source, then with parley topic after topic.
 
 Workers are kept from job to job, and a peak never falls: give the topics in the order of their
 size.

@@ -1,5 +1,5 @@
-"""Stream one topic in micro-batches with Trigger.AvailableNow and look at the memory of every
-Python process.
+"""Stream one topic in micro-batches with Trigger.AvailableNow
+and look at the memory of every Python process.
 
 After each micro-batch: the resident memory (VmRSS) of all Python processes below this one together,
 and of the largest.

@@ -1,5 +1,5 @@
-"""Read the values alone with both sources, alternately: of large topics, and of one with hardly a
-record.
+"""Read the values alone with both sources, alternately:
+of large topics, and of one with hardly a record.
 
 What the latter takes is the fixed start of a job: planning, tasks, connections.
 """

@@ -1,5 +1,5 @@
-"""Golden bytes: what real brokers and Java clients wrote, kept as one .bin and one .json file per
-release.
+"""Golden bytes: what real brokers and Java clients
+wrote, kept as one .bin and one .json file per release.
 
 The .json file is the index: where each piece lies in the .bin file, and what it is known to hold.
 `tools/capture_golden.py` writes both.

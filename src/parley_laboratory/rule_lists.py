@@ -1,5 +1,5 @@
-"""Documents that list rules by label, each with the tests that prove it: read, and held against the
-tests.
+"""Documents that list rules by label, each with the
+tests that prove it: read, and held against the tests.
 
 A row is `| M3 | what holds | `tests/…/test_x.py::test_m03_…`, … |`. A test proves the rule whose
 label and number its name begins with, as `test_m03_`.
@@ -21,8 +21,8 @@ def listed(text: str, label: str) -> dict[int, list[tuple[str, str]]]:
 
 
 def complaints(root: Path, document: str, label: str, rules: Iterable[int]) -> list[str]:
-    """Return what is wrong with a document's list: rules that are missing or unproven, tests that
-    do not exist.
+    """Return what is wrong with a document's list: rules
+    that are missing or unproven, tests that do not exist.
 
     `rules` are the numbers that must be there, once each and in order. A test with one of the
     list's labels that the document leaves out is a complaint too.

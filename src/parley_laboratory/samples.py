@@ -1,5 +1,5 @@
-"""Messages with arbitrary contents: for round trips, oracles, and servers that must answer
-anything.
+"""Messages with arbitrary contents: for round trips,
+oracles, and servers that must answer anything.
 
 >>> from random import Random
 >>> from parley.messages import FetchRequest

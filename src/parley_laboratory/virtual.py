@@ -1,5 +1,5 @@
-"""A world without real time: memory for a network, a clock that moves on command, threads that do
-not run beside.
+"""A world without real time: memory for a network, a clock
+that moves on command, threads that do not run beside.
 
 Everything that happens in it is decided by its seed: a failure comes back each time.
 """

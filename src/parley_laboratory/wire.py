@@ -1,5 +1,5 @@
-"""A blocking connection that sends exactly what it is given, in the version it is given: for tests
-of brokers.
+"""A blocking connection that sends exactly what it is
+given, in the version it is given: for tests of brokers.
 
 Nothing is negotiated and nothing is retried. It shares the message codec with the rest of parley
 and nothing else, so that a client's or a connection's mistakes cannot hide a broker's.

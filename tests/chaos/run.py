@@ -1,5 +1,5 @@
-"""kill -9 of driver, executor JVM, Python worker, planner and broker at seeded moments; then the
-account.
+"""kill -9 of driver, executor JVM, Python worker,
+planner and broker at seeded moments; then the account.
 
     python -m tests.chaos.run --seeds 1-20 --write docs/proof/chaos.md
     python -m tests.chaos.run --seeds 3 --real 3.9.1 --write docs/proof/chaos.md

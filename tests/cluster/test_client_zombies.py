@@ -1,5 +1,5 @@
-"""What a producer meets whose transactional id another one took over, or whose transaction timed
-out, by release.
+"""What a producer meets whose transactional id another
+one took over, or whose transaction timed out, by release.
 
 A partition's leader cannot see which, so INVALID_PRODUCER_EPOCH of a produce is an abortable error
 since Kafka 2.5, as in Java's producer since 2.7 (KIP-588), and the abort finds out which it was.

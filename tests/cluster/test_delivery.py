@@ -1,5 +1,5 @@
-"""Writer and reader go on while there is trouble, and one account shows what became of it (C1 to
-C12).
+"""Writer and reader go on while there is trouble,
+and one account shows what became of it (C1 to C12).
 
 Brokers of 4.3, of 2.4, and a cluster of three releases: 0 lost, 0 duplicated, 0 reordered.
 """

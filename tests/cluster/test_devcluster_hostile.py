@@ -1,5 +1,5 @@
-"""Requests cut, bent and filled with noise: the broker closes or answers, never fails, and serves
-the next client.
+"""Requests cut, bent and filled with noise: the broker
+closes or answers, never fails, and serves the next client.
 
 B1 to B5 of the reference's fault list, one request at a time; the long fuzzing runs are in
    tests/hostile.

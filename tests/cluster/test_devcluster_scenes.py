@@ -1,5 +1,5 @@
-"""Scenes inside the embedded cluster: brokers cut off, followers late, elections, topics made again
-(B8).
+"""Scenes inside the embedded cluster: brokers cut off,
+followers late, elections, topics made again (B8).
 
 After each of them all replicas agree: `replicas_agree` is part of every test.
 """

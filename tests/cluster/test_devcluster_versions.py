@@ -1,5 +1,5 @@
-"""Every version inside every advertised range is truly served, and what lies outside is refused as
-it should be.
+"""Every version inside every advertised range is truly
+served, and what lies outside is refused as it should be.
 
 The requests go over plain blocking sockets, so that no client's choice of versions stands in
 between.

@@ -1,5 +1,5 @@
-"""KIP-35, point 3b: every version inside an advertised range is answered, by every release's
-profile.
+"""KIP-35, point 3b: every version inside an advertised
+range is answered, by every release's profile.
 
 Each API × version × release is asked over plain sockets: once for things that do not exist, and
 once with arbitrary contents. None disconnects, but for the one lie of real 4.x brokers (Produce

@@ -1,5 +1,5 @@
-"""confluent-kafka, aiokafka and kafka-python against the embedded cluster, at the releases they
-support.
+"""confluent-kafka, aiokafka and kafka-python against
+the embedded cluster, at the releases they support.
 
 The embedded cluster and parley's client share their codecs, so that a bug in these would be
 invisible between the two; these clients share nothing with either.

@@ -1,5 +1,5 @@
-"""Listeners with TLS and logins: parley's client and embedded clusters of several releases, both
-ways.
+"""Listeners with TLS and logins: parley's client and
+embedded clusters of several releases, both ways.
 
 Works: every protocol with every mechanism that a release has. Fails: each wrong thing with its own
 error, at once, and without a word of the password.

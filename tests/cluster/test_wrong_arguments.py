@@ -1,5 +1,5 @@
-"""Every public call with wrong values of each of its parameters: a ConfigError, and the same client
-goes on.
+"""Every public call with wrong values of each of its
+parameters: a ConfigError, and the same client goes on.
 
 The table names every public call of the clients, the consumers and the transactional producers,
 with values that work and values that do not; that it is complete is a test too. After each wrong

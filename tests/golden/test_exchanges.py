@@ -129,8 +129,8 @@ def unknown_tags(message: Any) -> list[int]:
 @pytest.mark.real
 @pytest.mark.parametrize("release", ["3.9.1", "4.3.0"])
 def test_java_reads_the_same(release: str) -> None:
-    """Kafka's own classes of both releases agree with every field that parley reads, and leave no
-    byte over.
+    """Kafka's own classes of both releases agree with
+    every field that parley reads, and leave no byte over.
 
     3.9.1 has the old versions and 4.3.0 the new ones; together they have all.
     """

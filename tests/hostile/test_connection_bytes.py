@@ -1,5 +1,5 @@
-"""Any bytes: a connection makes events of them or ends with a RemoteProtocolError, and never
-raises.
+"""Any bytes: a connection makes events of them or
+ends with a RemoteProtocolError, and never raises.
 
 One named test per trick that made some Kafka client or broker fall over.
 """

@@ -1,5 +1,5 @@
-"""What hostile record sets cost: never more than their bytes, and those they may decompress to,
-allow.
+"""What hostile record sets cost: never more than
+their bytes, and those they may decompress to, allow.
 
 Two things are measured, in processor time of this process, the best of several runs:
 

@@ -1,5 +1,5 @@
-"""No call holds the event loop: neither large frames nor hostile ones, at the client nor at
-embedded brokers.
+"""No call holds the event loop: neither large frames
+nor hostile ones, at the client nor at embedded brokers.
 
 Measured is the processor time that the loop's thread takes between two turns of the loop, so that a
 busy machine does not matter. Run with -s to see the longest of each.

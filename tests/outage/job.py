@@ -1,5 +1,5 @@
-"""A Spark application that reads and writes without end, and prints what becomes of each attempt as
-a line of JSON.
+"""A Spark application that reads and writes without end,
+and prints what becomes of each attempt as a line of JSON.
 
     python job.py parley|kafka SERVERS FOLDER [JARS]
 

@@ -1,5 +1,5 @@
-"""A client and a cluster in virtual time, what may be done to them, and what must hold whatever was
-done.
+"""A client and a cluster in virtual time, what may be
+done to them, and what must hold whatever was done.
 
 The cluster's own logs are the oracle: they are looked at directly, never through the client under
 test.

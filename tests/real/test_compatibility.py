@@ -1,5 +1,5 @@
-"""KIP-97's test plan, wider: every feature against every release, both ways; see compat/ for the
-probes.
+"""KIP-97's test plan, wider: every feature against
+every release, both ways; see compat/ for the probes.
 
 What a release is expected to have is Kafka's history (`first_release` and EXCEPTIONS), not what the
 broker says: a feature that is there unexpectedly fails as one that is missing. The outcomes become

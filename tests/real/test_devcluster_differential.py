@@ -1,5 +1,5 @@
-"""The same requests to a real broker and to the embedded one of the same release: equal answers, or
-equal closing.
+"""The same requests to a real broker and to the embedded
+one of the same release: equal answers, or equal closing.
 
 What differs from run to run (ids, ports, times, texts) is masked. A scene runs in the newest
 version that the release has, or in the one it names; a version that the release lacks is left out.

@@ -1,5 +1,5 @@
-"""The same bytes to a real broker and to the embedded one of its release: answered, silent or
-closed alike.
+"""The same bytes to a real broker and to the embedded
+one of its release: answered, silent or closed alike.
 
 - every row of the table of malformed and odd requests, byte for byte where the
   answer is an error of ApiVersions;

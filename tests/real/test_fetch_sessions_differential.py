@@ -1,5 +1,5 @@
-"""Incremental fetch sessions (KIP-227): a real broker and the embedded one of its release answer
-alike.
+"""Incremental fetch sessions (KIP-227): a real broker
+and the embedded one of its release answer alike.
 
 A scene is a list of Fetch requests within sessions, and of what happens between them. Of each
 answer is kept: the error at its top, whether it names a session, and every partition in it in its

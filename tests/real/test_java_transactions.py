@@ -1,5 +1,5 @@
-"""The Java client's transactions at the embedded cluster, of each release at its own profile and at
-others.
+"""The Java client's transactions at the embedded cluster,
+of each release at its own profile and at others.
 
 The newest client speaks the second generation (KIP-890) where the cluster's finalized features
 allow it; no other client does yet, so that this is its proof besides the real brokers' answers.

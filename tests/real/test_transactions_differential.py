@@ -1,5 +1,5 @@
-"""The same transactions at a real broker and at the embedded one of its release: equal answers,
-equal logs.
+"""The same transactions at a real broker and at the
+embedded one of its release: equal answers, equal logs.
 
 Each scene is played at both; `transaction_sides` says what is asked again and what is masked.
 """

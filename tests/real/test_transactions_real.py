@@ -122,8 +122,8 @@ def wait_for_offset(
     wanted: OffsetAndMetadata,
     before: OffsetAndMetadata | None,
 ) -> None:
-    """Ask until the group's offset is the wanted one: a commit is answered before its markers are
-    written.
+    """Ask until the group's offset is the wanted one: a
+    commit is answered before its markers are written.
 
     From 2.5 on the client itself waits for them (KIP-447), so the first answer is the wanted one.
     Before, the offset of the transaction before may be reported, and no other one ever.

@@ -1,5 +1,5 @@
-"""One of two brokers that are asked the same about transactions, and what it answered, masked where
-they must differ.
+"""One of two brokers that are asked the same about transactions,
+and what it answered, masked where they must differ.
 
 Producer ids, times and texts differ from cluster to cluster. A real broker says
 CONCURRENT_TRANSACTIONS while it still writes markers, and NOT_ENOUGH_REPLICAS for it to old

@@ -1,5 +1,5 @@
-"""Fixtures that many tests share: a start that failed is tried again, and what was lost is
-replaced.
+"""Fixtures that many tests share: a start that
+failed is tried again, and what was lost is replaced.
 
 pytest remembers the exception of a module's or session's fixture and raises it in every test that
 follows, and it hands out what was made once, whether that still lives or not. On a busy machine one

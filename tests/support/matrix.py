@@ -1,5 +1,5 @@
-"""Which tests of long matrices of releases `make test` runs, and which ones only `make test-matrix`
-does.
+"""Which tests of long matrices of releases `make test`
+runs, and which ones only `make test-matrix` does.
 
 A test that runs for more than MOST_RELEASES releases runs in `make test` for the oldest, for one in
 the middle and for the newest; the rest gets the marker `matrix`. So a new release in a list makes

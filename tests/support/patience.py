@@ -1,5 +1,5 @@
-"""How long a test waits for what must happen: until it happens, and not by the clock of a quiet
-machine.
+"""How long a test waits for what must happen: until
+it happens, and not by the clock of a quiet machine.
 
 A limit of time in a test is one of two things. Either the test is about it: then it is a client's
 option or a broker's setting, and a controllable clock moves it wherever that is possible. Or it
@@ -28,8 +28,8 @@ _POLL_S = 0.02
 
 
 def eventually(found: Callable[[], T], what: str = "", *, within_s: float = GENEROUS_S) -> T:
-    """Call `found` until it returns something true, and return that. AssertionError says what was
-    found last.
+    """Call `found` until it returns something true, and
+    return that. AssertionError says what was found last.
 
     An AssertionError of `found` counts as "not yet"; any other exception ends the wait.
     """

@@ -1,5 +1,5 @@
-"""The order of metadata as KIP-232 was first drafted: one order of whole answers, instead of epochs
-of partitions.
+"""The order of metadata as KIP-232 was first drafted: one
+order of whole answers, instead of epochs of partitions.
 
 Kafka's Metadata has no such fields. Only comparisons use this, with answers that they stamp.
 """

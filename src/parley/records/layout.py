@@ -55,9 +55,9 @@ ABORT, COMMIT = 0, 1
 """Control record types of transactions' ends; others are in KRaft logs."""
 
 MARKER_RECORD = struct.Struct(">bbbbbhhbhib")
-"""The record of a transaction's end: length, attributes, time and offset deltas, key length,
-version and type, value length, version and coordinator epoch, number of headers. Each varint takes
-one byte here.
+"""The record of a transaction's end: length, attributes, time and
+offset deltas, key length, version and type, value length, version and
+coordinator epoch, number of headers. Each varint takes one byte here.
 """
 
 MARKER_BYTES = BATCH_HEADER_BYTES + MARKER_RECORD.size

@@ -1,5 +1,5 @@
-"""Where Spark calls parley: what parley raises on purpose goes out by itself, without the frames
-that led to it.
+"""Where Spark calls parley: what parley raises on purpose
+goes out by itself, without the frames that led to it.
 
 Spark prints the whole traceback of its Python worker around an error. With one that says what to
 do, parley's own frames and causes are in the way; the logger "parley.spark" has them at level

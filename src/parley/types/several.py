@@ -1,5 +1,5 @@
-"""Several names, which one text is not: the type that says so to a checker, and the check when the
-call is made.
+"""Several names, which one text is not: the type that
+says so to a checker, and the check when the call is made.
 
 A text iterates over its letters, so that a call which wants names would take `"ab"` for the names a
 and b. `Names` excludes it for mypy and pyright; `texts` refuses it for everybody else.

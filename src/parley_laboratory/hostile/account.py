@@ -17,8 +17,8 @@ def peak_memory_mib() -> float:
 
 @dataclass(slots=True)
 class HostileAccount:
-    """Outcomes by name (`decoded`, `refused: RemoteProtocolError`, `closed`, `answered`, …) and
-    breaches.
+    """Outcomes by name (`decoded`, `refused:
+    RemoteProtocolError`, `closed`, `answered`, …) and breaches.
 
     A breach is what no input may cause: an exception that is not parley's, a broker that stops
     serving, an altered record. Each names seed and number of the input, which make it again.

@@ -72,8 +72,8 @@ class _Errors(logging.Handler):
 
 
 def attack_brokers(inputs: int, seed: int, releases: tuple[str, ...] = RELEASES) -> HostileAccount:
-    """Send hostile requests to embedded brokers of several releases, and return what became of
-    each.
+    """Send hostile requests to embedded brokers of
+    several releases, and return what became of each.
 
     After every fifty inputs an honest client asks for the broker's versions and must be answered.
     """

@@ -1,5 +1,5 @@
-"""Compressed bytes that make a decompressor work: floods of frames, members, blocks and tables that
-yield little.
+"""Compressed bytes that make a decompressor work: floods
+of frames, members, blocks and tables that yield little.
 
 Each maker takes about how many bytes to make. All of it is valid, but for floods of frames, which
 are refused.

@@ -1,5 +1,5 @@
-"""Record sets that make a reader work: floods of records, headers, batches, markers and aborted
-transactions.
+"""Record sets that make a reader work: floods of records,
+headers, batches, markers and aborted transactions.
 
 Each maker takes about how many bytes to make. All but what says that it lies is valid.
 """

@@ -1,5 +1,5 @@
-"""S1, S2: the driver or a worker dies at points spread over a whole run, from topic to topic on
-embedded brokers.
+"""S1, S2: the driver or a worker dies at points spread
+over a whole run, from topic to topic on embedded brokers.
 
 Read and written by the code that Spark calls, in its order, with its offset log and its commit log;
 only the engine is played here. What is killed closes its sockets and does nothing else.

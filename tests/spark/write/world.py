@@ -1,5 +1,5 @@
-"""A model of everything around the exactly-once sink: brokers, Spark, and what goes wrong at which
-step.
+"""A model of everything around the exactly-once sink:
+brokers, Spark, and what goes wrong at which step.
 
 Every request is a step, counted before and after its effect. At a step the one who runs may be
 killed, get an error, or be paused: then Spark takes it for dead and starts another, and it goes on

@@ -1,5 +1,5 @@
-"""The idempotent producer against a model of a broker that loses, repeats and refuses what it
-likes.
+"""The idempotent producer against a model of a
+broker that loses, repeats and refuses what it likes.
 
 The broker's half follows Kafka's ProducerStateManager: duplicates of the last five batches are
 acknowledged again, a gap is refused, a new epoch begins at 0, an old one is fenced. Whatever

@@ -1,5 +1,5 @@
-"""What type checkers say of a user's program: nothing of a right one, and every misspelt option of
-a wrong one.
+"""What type checkers say of a user's program: nothing of
+a right one, and every misspelt option of a wrong one.
 
 The two are mypy --strict and pyright, which is what Pylance shows in editors (from PyPI, as
 basedpyright).

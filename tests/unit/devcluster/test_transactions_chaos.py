@@ -1,5 +1,5 @@
-"""Transactions under anything that may happen to brokers: readers of committed records see each of
-them once.
+"""Transactions under anything that may happen to brokers:
+readers of committed records see each of them once.
 
 A plan is drawn from a seed: producers write, commit, abort, die and return, leaders and
 coordinators move, brokers stop and start, the cluster is killed and started from its disk, time

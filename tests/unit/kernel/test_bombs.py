@@ -1,5 +1,5 @@
-"""Decompression bombs fail within a second and within bounded memory, in both kernels and all
-formats.
+"""Decompression bombs fail within a second and within
+bounded memory, in both kernels and all formats.
 
 Each kernel runs in a process of its own, so that its largest memory can be asked for: first those
 bombs that may take least, for what was once taken counts for all that follow.

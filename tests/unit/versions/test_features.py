@@ -16,8 +16,8 @@ from parley.versions.view import require
 
 @pytest.mark.parametrize("feature", list(Feature), ids=lambda feature: feature.value)
 def test_each_feature_appears_with_its_first_release(feature: Feature) -> None:
-    """No measured release before `first_release` has it, and the first one from then on that has it
-    is the next one.
+    """No measured release before `first_release` has it, and
+    the first one from then on that has it is the next one.
 
     Some APIs came with ZooKeeper and went missing in the first KRaft releases, so later gaps are
     allowed.

@@ -48,8 +48,8 @@ async def alter_group_offsets(
     *,
     timeout_ms: int | None = None,
 ) -> None:
-    """Set the offsets (the *next* to be read) at which a group without members goes on; it is made
-    if there is none.
+    """Set the offsets (the *next* to be read) at which a group
+    without members goes on; it is made if there is none.
 
     An offset is a number, (offset, metadata) or an OffsetAndMetadata. Raises
     UnknownTopicOrPartitionError before anything is changed where a partition does not exist;

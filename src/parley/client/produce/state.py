@@ -30,9 +30,9 @@ from parley.records import Buffer
 from parley.types import ZERO_UUID, TopicPartition
 
 WINDOW = 5
-"""Batches per partition from the first unanswered one on, answered ones between them counted: a
-broker remembers that many of an idempotent producer. It would not recognize an older one as a
-duplicate.
+"""Batches per partition from the first unanswered one on, answered ones
+between them counted: a broker remembers that many of an idempotent
+producer. It would not recognize an older one as a duplicate.
 """
 
 AT_ONCE = 5
