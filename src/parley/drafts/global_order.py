@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from parley.client.cluster.metadata_cache import MetadataCache
+from parley.client.cluster.topic_merger import TopicMerger
 from parley.client.cluster.view import (
     Applied,
     MetadataUpdate,
@@ -27,11 +28,25 @@ class StampedUpdate(MetadataUpdate):
     """Controller epoch and controller metadata epoch."""
 
 
+class _InOrder(TopicMerger):
+    """Judges topics as `TopicMerger` does, but misses none."""
+
+    def keep_missing(
+        self,
+        topic: TopicUpdate,
+        old: TopicMetadata | None,
+        partitions: dict[int, PartitionMetadata],
+        findings: object,
+    ) -> None:
+        """What an answer in order leaves out is gone."""
+        self.rewinds.pop(topic.name, None)
+
+
 class GlobalOrderCache(MetadataCache):
     """Refuses an answer that stands before the cached one whole, and takes any other whole."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(_InOrder())
         self._order = (-1, -1)
 
     def apply(self, update: MetadataUpdate, *, full: bool) -> Applied:
@@ -45,16 +60,6 @@ class GlobalOrderCache(MetadataCache):
             }
             return Applied(outdated=frozenset(named))
         self._order = order
-        self._last_epochs.clear()
-        self._ids.clear()
+        self._known.last_epochs.clear()
+        self._known.ids.clear()
         return super().apply(update, full=full)
-
-    def _keep_missing(
-        self,
-        topic: TopicUpdate,
-        old: TopicMetadata | None,
-        partitions: dict[int, PartitionMetadata],
-        findings: object,
-    ) -> None:
-        """What an answer in order leaves out is gone."""
-        self._rewinds.pop(topic.name, None)

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from parley.client.cluster.metadata_cache import AGREEING_ANSWERS, MetadataCache
+from parley.client.cluster.metadata_cache import MetadataCache
+from parley.client.cluster.topic_merger import AGREEING_ANSWERS
 from parley.client.cluster.view import (
     ClusterMetadata,
     LeaderAndEpoch,

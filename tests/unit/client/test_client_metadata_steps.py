@@ -5,7 +5,7 @@ what comes in between counts.
 import pytest
 from hypothesis import given, strategies as st
 
-from parley.client.cluster import metadata_cache
+from parley.client.cluster import topic_merger
 from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.view import MetadataUpdate, PartitionMetadata, TopicUpdate
 from parley.types import ZERO_UUID, Node, TopicPartition
@@ -46,7 +46,8 @@ updates = st.tuples(
 
 
 def known(cache):
-    return cache.snapshot, cache._last_epochs, cache._rewinds, cache._ids, cache._topic_errors
+    merger = cache._known
+    return cache.snapshot, merger.last_epochs, merger.rewinds, merger.ids, cache._topic_errors
 
 
 def finished(merging):
@@ -63,7 +64,7 @@ def test_an_answer_merged_in_steps_does_what_it_does_at_once(answers):
     for update, full in answers:
         expected = whole.apply(update, full=full)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(metadata_cache, "MERGED_AT_ONCE", 1)
+            patch.setattr(topic_merger, "MERGED_AT_ONCE", 1)
             assert stepped.apply(update, full=full) == expected
         assert known(stepped) == known(whole)
 
@@ -94,7 +95,7 @@ def test_a_hint_between_two_steps_counts_as_one_before_the_answer(before, last, 
     first.apply_hint(TopicPartition("t", partition), leader, epoch, [MOVED] if leader == 2 else [])
     expected = first.apply(update, full=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metadata_cache, "MERGED_AT_ONCE", 1)
+        patch.setattr(topic_merger, "MERGED_AT_ONCE", 1)
         merging = between.merging(update, full=True)
         for _ in range(steps):
             if next(merging, merging) is merging:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from parley.client.cluster.metadata_cache import AGREEING_ANSWERS, FORMER_IDS, MetadataCache
+from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.refresh import RefreshSchedule
 from parley.client.cluster.retry import Backoff
+from parley.client.cluster.topic_merger import AGREEING_ANSWERS, FORMER_IDS
 from parley.client.cluster.view import MetadataUpdate, PartitionMetadata, TopicUpdate
 from parley.client.events import PossibleDataLoss, notify
 from parley.drafts.global_order import GlobalOrderCache, StampedUpdate

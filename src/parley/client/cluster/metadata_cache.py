@@ -1,7 +1,7 @@
 """The metadata cache: what may replace what, so that leadership never goes backwards (KIP-232).
 
 No clock, no socket, no randomness: answers come in, metadata and findings come out. The rules, with
-the labels under which the tests name them:
+the labels under which the tests name them (what answers say of topics `topic_merger` judges):
 
  M1  Epochs of Metadata before v9 are left out where answers are read
      (`cluster.view.read_metadata`).
@@ -34,63 +34,29 @@ then stays and the caller asks again with its backoff.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable
 
+from parley.client.cluster import topic_merger
+from parley.client.cluster.topic_merger import Findings, TopicMerger
 from parley.client.cluster.view import (
-    TOPIC_IDS_VERSION,
     Applied,
     ClusterMetadata,
     LeaderAndEpoch,
     MetadataUpdate,
-    PartitionMetadata,
     TopicMetadata,
-    TopicUpdate,
     frozen,
 )
 from parley.errors import LocalProtocolError
-from parley.errors.broker import error_codes
-from parley.types import ZERO_UUID, Node, TopicPartition
-
-AGREEING_ANSWERS = 5
-"""Answers in a row after which a step backwards is believed (franz-go's figure, its issue 119)."""
-UNKNOWN_TOPIC_OR_PARTITION = 3
-REPLICA_NOT_AVAILABLE = 9
-"""Reported by Metadata v0 for a partition that has a leader all the same: not asked again."""
-MERGED_AT_ONCE = 1_000
-"""Topics and partitions in one step of `merging`: some 10 ms if each is outdated."""
-_WITH_A_LEADER = (0, REPLICA_NOT_AVAILABLE)
-FORMER_IDS = 16
-"""Topic ids remembered per name: for stale answers, bounded for a topic re-created daily."""
-REWIND_OF_A_NEW_TOPIC, EPOCHS_OF_A_NEW_TOPIC = 3, 2
-"""Without topic ids: this many epochs back, onto at most this one, is a new topic."""
-
-
-@dataclass(slots=True)
-class _Findings:
-    outdated: set[TopicPartition] = field(default_factory=set)
-    data_loss: set[TopicPartition] = field(default_factory=set)
-    incomplete: set[str] = field(default_factory=set)
-    recreated: set[str] = field(default_factory=set)
+from parley.types import Node, TopicPartition
 
 
 class MetadataCache:
     """The cache and its rules. One writer at a time; `snapshot` for any thread (M16)."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: TopicMerger | None = None) -> None:
         self.snapshot = ClusterMetadata()
-        self._last_epochs: dict[str, dict[int, int]] = {}
-        self._ids: dict[str, bytes] = {}
-        self._former_ids: dict[str, dict[bytes, None]] = {}
+        self._known = known or TopicMerger()
         self._topic_errors: dict[str, int] = {}
-        self._interest: dict[str, set[int]] | None = None
-        # epoch of the hint, last-seen epoch before it
-        self._hinted: dict[TopicPartition, tuple[int, int]] = {}
-        self._hinted_meanwhile: set[TopicPartition] | None = None  # while an answer is being merged
-        # epoch of the last one that failed: not taken again
-        self._failed_hints: dict[TopicPartition, int] = {}
-        # per partition or topic: what a backward answer said, and how often in a row
-        self._rewinds: dict[TopicPartition | str, tuple[object, int]] = {}
 
     def set_interest(self, partitions: Iterable[TopicPartition] | None) -> None:
         """Say which partitions can make an answer outdated: a consumer's own, or None for all."""
@@ -99,11 +65,11 @@ class MetadataCache:
             interest = {}
             for topic, partition in partitions:
                 interest.setdefault(topic, set()).add(partition)
-        self._interest = interest
+        self._known.interest = interest
 
     def last_seen_epoch(self, tp: TopicPartition) -> int | None:
         """Return the highest leader epoch known for a partition, None when none is."""
-        return self._last_epochs.get(tp.topic, {}).get(tp.partition)
+        return self._known.last_epochs.get(tp.topic, {}).get(tp.partition)
 
     def topic_error(self, topic: str) -> int:
         """Return the error code of a topic in the last answer that named it, 0 for none."""
@@ -114,7 +80,7 @@ class MetadataCache:
         found = self.snapshot.partition(tp)
         if found is None:
             return LeaderAndEpoch(None, -1)
-        seen = self._last_epochs.get(tp.topic, {}).get(tp.partition, -1)
+        seen = self._known.last_epochs.get(tp.topic, {}).get(tp.partition, -1)
         if seen > found.leader_epoch >= 0:
             return LeaderAndEpoch(None, seen)
         return LeaderAndEpoch(self.snapshot.brokers.get(found.leader), found.leader_epoch)
@@ -135,13 +101,13 @@ class MetadataCache:
         known = self.last_seen_epoch(tp)
         if known is None or epoch <= known:
             return False
-        self._last_epochs[tp.topic][tp.partition] = epoch
+        self._known.last_epochs[tp.topic][tp.partition] = epoch
         return True
 
     def see_rejected_id(self, topic: str, topic_id: bytes) -> None:
         """Note that a broker rejected a topic id: if it is the one held, another may come (M5)."""
-        if topic_id == self._ids.get(topic):
-            self._former_ids.pop(topic, None)
+        if topic_id == self._known.ids.get(topic):
+            self._known.former_ids.pop(topic, None)
 
     def forget(self, topic: str) -> None:
         """Drop a topic that is no longer used. Its last-seen epochs stay (M3)."""
@@ -168,32 +134,36 @@ class MetadataCache:
         cluster) were asked for, so that a topic which is missing is gone (M3); a partial answer
         leaves the others alone (M13).
         """
-        before, findings, room = self.snapshot, _Findings(), MERGED_AT_ONCE
+        before, findings, room = self.snapshot, Findings(), topic_merger.MERGED_AT_ONCE
         if full:
             self._topic_errors = {}
-        self._hinted_meanwhile = set()
+        self._known.hinted_meanwhile = set()
         merged: dict[str, TopicMetadata] = {}
         missing: set[str] = set()  # named by the answer, and not there
         not_ours: set[str] = set()
         for topic in update.topics:
             if room <= 0:
-                room = MERGED_AT_ONCE
+                room = topic_merger.MERGED_AT_ONCE
                 yield
             room -= 1 + len(topic.partitions)
-            found = yield from self._merge_topic(topic, update.version, findings)
+            found = yield from self._known.merge(
+                topic, update.version, self.snapshot.topics.get(topic.name), findings
+            )
             self._topic_errors[topic.name] = topic.error_code
             if found is not None:
                 merged[topic.name] = found
                 continue
             missing.add(topic.name)
-            if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION:
+            if topic.error_code != topic_merger.UNKNOWN_TOPIC_OR_PARTITION:
                 not_ours.add(topic.name)
         if room <= 0:
             yield
-        for topic in update.topics if self._hinted_meanwhile else ():
+        for topic in update.topics if self._known.hinted_meanwhile else ():
             if topic.name in merged:
-                merged[topic.name] = self._merge_hinted(topic, merged[topic.name], findings)
-        self._hinted_meanwhile = None
+                merged[topic.name] = self._known.merge_hinted(
+                    topic, merged[topic.name], self.snapshot.topics.get(topic.name), findings
+                )
+        self._known.hinted_meanwhile = None
         topics = merged
         if (findings.outdated or not full) and not self.snapshot.topics.keys() <= merged.keys():
             topics = {**self.snapshot.topics, **merged}
@@ -206,7 +176,7 @@ class MetadataCache:
             controller_id=update.controller_id,
             cluster_id=update.cluster_id if update.cluster_id is not None else before.cluster_id,
         )
-        if len(topics) > MERGED_AT_ONCE:
+        if len(topics) > topic_merger.MERGED_AT_ONCE:
             yield
         return Applied(
             outdated=findings.outdated,
@@ -222,20 +192,20 @@ class MetadataCache:
         """Take a new leader out of a Produce or Fetch error (KIP-951); return whether it was taken.
 
         K7: ignored without an id and epoch, for an epoch that is not greater than the cached one
-            (K13:
-        two brokers naming each other cannot make a loop), for a partition that is not cached, and
-        for a node that neither the answer nor the cache knows. K9: the answer's endpoint overrides
-        the cached one; endpoints that leave out the leader contradict the hint, which is ignored
-        then, as id and endpoint are only good together. K8: nothing else changes.
+            (K13: two brokers naming each other cannot make a loop), for a partition that is not
+            cached, and for a node that neither the answer nor the cache knows.
+        K8: nothing else changes.
+        K9: the answer's endpoint overrides the cached one; endpoints that leave out the leader
+            contradict the hint, which is ignored then: id and endpoint are only good together.
         """
         found = self.snapshot.partition(tp)
         nodes = {node.id: node for node in endpoints}
         if found is None or leader_id < 0 or leader_epoch < 0 or leader_epoch <= found.leader_epoch:
             return False
-        epochs = self._last_epochs.setdefault(tp.topic, {})
-        if leader_epoch < epochs.get(tp.partition, -1) or leader_epoch == self._failed_hints.get(
-            tp
-        ):
+        epochs = self._known.last_epochs.setdefault(tp.topic, {})
+        if leader_epoch == self._known.failed_hints.get(tp):
+            return False
+        if leader_epoch < epochs.get(tp.partition, -1):
             return False
         if leader_id not in (nodes or self.snapshot.brokers):
             return False
@@ -245,12 +215,12 @@ class MetadataCache:
         brokers = dict(self.snapshot.brokers)
         if leader_id in nodes:
             brokers[leader_id] = nodes[leader_id]
-        before_it = self._hinted.get(tp, (-1, epochs.get(tp.partition, -1)))[1]
-        self._hinted[tp] = (leader_epoch, before_it)
+        before_it = self._known.hinted.get(tp, (-1, epochs.get(tp.partition, -1)))[1]
+        self._known.hinted[tp] = (leader_epoch, before_it)
         epochs[tp.partition] = leader_epoch
-        self._rewinds.pop(tp, None)
-        if self._hinted_meanwhile is not None:
-            self._hinted_meanwhile.add(tp)
+        self._known.rewinds.pop(tp, None)
+        if self._known.hinted_meanwhile is not None:
+            self._known.hinted_meanwhile.add(tp)
         self._replace_topics(
             {**self.snapshot.topics, tp.topic: topic._replace(partitions=partitions)}, brokers
         )
@@ -263,12 +233,12 @@ class MetadataCache:
         was known before: behind a proxy hints may be wrong, and a lie must not outlive its first
         failure.
         """
-        hinted, before_it = self._hinted.get(tp, (-1, -1))
+        hinted, before_it = self._known.hinted.get(tp, (-1, -1))
         if hinted != epoch or epoch < 0:
             return False
-        del self._hinted[tp]
-        self._failed_hints[tp] = epoch
-        epochs = self._last_epochs[tp.topic]
+        del self._known.hinted[tp]
+        self._known.failed_hints[tp] = epoch
+        epochs = self._known.last_epochs[tp.topic]
         if epochs.get(tp.partition) == hinted:
             del epochs[tp.partition]
             if before_it >= 0:
@@ -278,7 +248,7 @@ class MetadataCache:
     def _brokers(self, update: MetadataUpdate, topics: dict[str, TopicMetadata]) -> dict[int, Node]:
         brokers, before = dict(update.brokers), self.snapshot.brokers
         # as long as no answer has confirmed a hint, its endpoint counts (K9)
-        for tp in self._hinted:
+        for tp in self._known.hinted:
             found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
             if found is not None and found.leader in before:
                 brokers[found.leader] = before[found.leader]
@@ -290,176 +260,6 @@ class MetadataCache:
         old = self.snapshot
         nodes = old.brokers if brokers is None else frozen(brokers)
         self.snapshot = ClusterMetadata(nodes, frozen(topics), old.controller_id, old.cluster_id)
-
-    def _merge_topic(
-        self, topic: TopicUpdate, version: int, findings: _Findings
-    ) -> Generator[None, None, TopicMetadata | None]:
-        """Return what the cache holds of a topic from now on (None: nothing); in steps if large."""
-        name, old = topic.name, self.snapshot.topics.get(topic.name)
-        if topic.error_code != 0:
-            entry = error_codes().get(topic.error_code)
-            if entry is not None and entry.retriable:
-                findings.incomplete.add(name)
-                # the broker may only be behind (LEADER_NOT_AVAILABLE):
-                # the old entry is still the best there is
-                return old if topic.error_code != UNKNOWN_TOPIC_OR_PARTITION else None
-            return None
-        topic_id = topic.topic_id if version >= TOPIC_IDS_VERSION else ZERO_UUID
-        if topic_id not in (ZERO_UUID, self._ids.get(name)):
-            if topic_id in self._former_ids.get(name, ()):
-                if not self._believed(name, topic_id):
-                    findings.outdated |= self._interesting(
-                        name, [found.partition for found in topic.partitions]
-                    )
-                    return old
-                findings.data_loss |= {
-                    TopicPartition(name, found.partition) for found in topic.partitions
-                }
-            return self._accept_whole(topic, findings)
-        partitions: dict[int, PartitionMetadata] = {}
-        for first in range(0, len(topic.partitions), MERGED_AT_ONCE):
-            if first:
-                yield
-            self._merge_partitions(
-                name, topic.partitions[first : first + MERGED_AT_ONCE], old, partitions, findings
-            )
-        self._keep_missing(topic, old, partitions, findings)
-        if version < TOPIC_IDS_VERSION and old is not None:
-            # the answer could not have carried an id: nothing is learned from its absence
-            topic_id = old.topic_id
-        merged = TopicMetadata(name, frozen(partitions), topic_id, topic.is_internal)
-        return old if merged == old else merged
-
-    def _merge_partitions(
-        self,
-        name: str,
-        answered: Sequence[PartitionMetadata],
-        old: TopicMetadata | None,
-        partitions: dict[int, PartitionMetadata],
-        findings: _Findings,
-    ) -> None:
-        """Merge these partitions of a topic with what the cache has of them, into `partitions`."""
-        before = old.partitions if old is not None else {}
-        known = self._last_epochs.setdefault(name, {})
-        quiet = not (self._rewinds or self._hinted)
-        for found in answered:
-            index, epoch = found.partition, found.leader_epoch
-            held, seen = before.get(index), known.get(index, -1)
-            if not (quiet and epoch >= seen):
-                partitions[index] = self._merge_partition(name, found, held, findings)
-                quiet = not (self._rewinds or self._hinted)
-                continue
-            # Most partitions of most answers: nothing new, or what only goes forwards.
-            if epoch > seen:
-                known[index] = epoch
-            if found.leader < 0 or found.error_code not in _WITH_A_LEADER:
-                findings.incomplete.add(name)
-            partitions[index] = held if held is not None and held == found else found
-
-    def _merge_hinted(
-        self, topic: TopicUpdate, merged: TopicMetadata, findings: _Findings
-    ) -> TopicMetadata:
-        """Merge again what a hint has changed since: it is judged by what the hint said."""
-        now, partitions = self.snapshot.topics.get(topic.name), dict(merged.partitions)
-        hints = self._hinted_meanwhile or ()
-        hinted = [one for one in topic.partitions if (topic.name, one.partition) in hints]
-        for one in hinted:
-            self._rewinds.pop(TopicPartition(topic.name, one.partition), None)
-        self._merge_partitions(topic.name, hinted, now, partitions, findings)
-        return merged._replace(partitions=frozen(partitions)) if hinted else merged
-
-    def _accept_whole(self, topic: TopicUpdate, findings: _Findings) -> TopicMetadata:
-        """M4, M5: under a topic id new to this cache every epoch is accepted, higher or lower."""
-        name = topic.name
-        if (former := self._ids.get(name)) is not None:
-            findings.recreated.add(name)
-            held = self._former_ids.setdefault(name, {})
-            held.pop(topic.topic_id, None)
-            held[former] = None
-            if len(held) > FORMER_IDS:
-                del held[next(iter(held))]
-        self._ids[name] = topic.topic_id
-        self._rewinds.pop(name, None)
-        if self._rewinds or self._hinted or self._failed_hints:
-            for index in self._last_epochs.get(name, ()):
-                tp = TopicPartition(name, index)
-                self._rewinds.pop(tp, None)
-                self._hinted.pop(tp, None)
-                self._failed_hints.pop(tp, None)
-        self._last_epochs[name] = {
-            f.partition: f.leader_epoch for f in topic.partitions if f.leader_epoch >= 0
-        }
-        partitions = frozen({found.partition: found for found in topic.partitions})
-        return TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
-
-    def _merge_partition(
-        self,
-        name: str,
-        found: PartitionMetadata,
-        before: PartitionMetadata | None,
-        findings: _Findings,
-    ) -> PartitionMetadata:
-        tp, epochs = TopicPartition(name, found.partition), self._last_epochs[name]
-        known, epoch = epochs.get(tp.partition, -1), found.leader_epoch
-        if epoch < known:
-            if (
-                epoch < 0
-                and before is not None
-                and (before.leader == found.leader or before.leader_epoch < 0)
-            ):
-                found = found._replace(leader_epoch=before.leader_epoch)  # M17
-            elif not self._believed(tp, (epoch, found.leader)):
-                findings.outdated |= self._interesting(name, (tp.partition,))
-                return before if before is not None else PartitionMetadata(tp.partition, -1)
-            elif epoch >= 0:
-                epochs[tp.partition] = epoch
-                findings.data_loss.add(tp)
-                if known - epoch >= REWIND_OF_A_NEW_TOPIC and epoch <= EPOCHS_OF_A_NEW_TOPIC:
-                    findings.recreated.add(name)
-        elif epoch >= 0:
-            epochs[tp.partition] = epoch
-        self._rewinds.pop(tp, None)
-        self._hinted.pop(tp, None)
-        if found.leader < 0 or found.error_code not in _WITH_A_LEADER:
-            findings.incomplete.add(name)
-        return found
-
-    def _keep_missing(
-        self,
-        topic: TopicUpdate,
-        old: TopicMetadata | None,
-        partitions: dict[int, PartitionMetadata],
-        findings: _Findings,
-    ) -> None:
-        """KIP-232's second condition: a partition of a living topic stays until M18 believes it."""
-        present = {found.partition for found in topic.partitions}
-        missing = old.partitions.keys() - present if old is not None else ()
-        if old is None or not missing or not present:
-            self._rewinds.pop(topic.name, None)
-            return
-        if self._believed(topic.name, frozenset(present)):
-            self._rewinds.pop(topic.name, None)
-            lost = {TopicPartition(topic.name, index) for index in missing}
-            findings.data_loss |= lost
-            return
-        partitions.update({index: old.partitions[index] for index in missing})
-        findings.outdated |= self._interesting(topic.name, missing)
-
-    def _interesting(self, topic: str, partitions: Iterable[int]) -> set[TopicPartition]:
-        """Return those of these partitions that can make an answer outdated."""
-        wanted = None if self._interest is None else self._interest.get(topic, set())
-        return {
-            TopicPartition(topic, index)
-            for index in partitions
-            if wanted is None or index in wanted
-        }
-
-    def _believed(self, key: TopicPartition | str, evidence: object) -> bool:
-        """Count one more answer that goes backwards; return whether enough agree (M18)."""
-        said, count = self._rewinds.get(key, (None, 0))
-        count = count + 1 if said == evidence else 1
-        self._rewinds[key] = (evidence, count)
-        return count >= AGREEING_ANSWERS
 
 
 def _nothing_new(before: ClusterMetadata, after: ClusterMetadata) -> bool:

@@ -12,10 +12,10 @@ import contextlib
 from collections.abc import Iterable
 
 from parley.client.cluster.core import Cluster
-from parley.client.cluster.metadata_cache import UNKNOWN_TOPIC_OR_PARTITION
 from parley.client.cluster.metadata_source import creating_request
 from parley.client.cluster.overdue import missing_topic
 from parley.client.cluster.retry import Deadline, Reaction, classify
+from parley.client.cluster.topic_merger import UNKNOWN_TOPIC_OR_PARTITION
 from parley.client.cluster.view import ClusterMetadata
 from parley.errors import KafkaError, broker_error
 from parley.types import TopicPartition
