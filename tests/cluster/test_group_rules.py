@@ -64,9 +64,7 @@ def test_g5_a_group_without_a_name_is_none(how: dict[str, str]) -> None:
 
 def test_g8_a_join_may_take_as_long_as_the_slowest_member() -> None:
     with lone("4.3") as one:
-        one.cluster.faults.delay(
-            "JoinGroup", 24_000, times=1
-        )  # within the poll interval + 5 s
+        one.cluster.faults.delay("JoinGroup", 24_000, times=1)  # within the poll interval + 5 s
         one.consumer.enforce_rebalance("a test")
         one.go_on(26_000)
         assert one.state == "stable"
