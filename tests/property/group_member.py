@@ -51,7 +51,7 @@ FLAVOURS = (
     Flavour("classic", ("cooperative-sticky",), ("2.3", "3.1"), keeps=True),
     Flavour("consumer", ("",), ("4.0", "4.1"), keeps=True),
     Flavour("classic", ("sticky",), ("0.11", "2.1"), keeps=False, static=False),
-    Flavour("classic", ("roundrobin",), ("3.9", "2.5"), keeps=False),
+    Flavour("classic", ("roundrobin",), ("3.9", "4.0"), keeps=False),
 )
 
 

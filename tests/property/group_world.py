@@ -63,6 +63,7 @@ from .group_member import (
 )
 
 BROKERS = 2
+STATIC_TOPICS = ("a", "b")
 QUIET_MS = 3 * (SESSION_MS + MAX_POLL_MS)
 GROUP_APIS = (
     "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat"
@@ -85,6 +86,7 @@ class World(Coordination):
         """Instance ids that are still a dead member's until its session ends:
         others are refused meanwhile.
         """
+        self._static = False
         self._allowed = 0.0
         settings = ClusterSettings(
             start_time_ms=1_700_000_000_000, group_consumer_session_timeout_ms=SESSION_MS,
@@ -124,8 +126,14 @@ class World(Coordination):
         return [one for one in self.members if one.alive and not one.closing]
 
     def join(self, instance_id: str | None, topics: Collection[str]) -> None:
-        """Start a member; one with the instance id of another takes its place, or is refused."""
+        """Start a member; one with the instance id of another takes its place, or is refused.
+
+        Static members always subscribe to the same: one that comes back with other topics gets what
+        it had (G16).
+        """
         instance_id = instance_id if self.flavour.static else None
+        topics = topics if instance_id is None else STATIC_TOPICS
+        self._static = self._static or instance_id is not None
         for other in self.live:
             if instance_id is not None and other.instance_id == instance_id:
                 other.replaced = True
@@ -148,7 +156,7 @@ class World(Coordination):
 
     def subscribe(self, member: Member, topics: Collection[str]) -> None:
         """Let an application subscribe to other topics, between two polls."""
-        if member.poll is None and not member.closing:
+        if member.poll is None and not member.closing and member.instance_id is None:
             member.topics = frozenset(topics)
             member.consumer.subscribe(member.topics, listener=member)
 
@@ -292,7 +300,14 @@ class World(Coordination):
     @property
     def may_grow(self) -> bool:
         """Whether there may be more partitions."""
-        return len(self.cluster.state.image.topics["a"].partitions) < 8
+        return self.may_change and len(self.cluster.state.image.topics["a"].partitions) < 8
+
+    @property
+    def may_change(self) -> bool:
+        """Whether topics may change: a static leader that comes back does not know
+        what it has missed (G18).
+        """
+        return self.flavour.protocol == "consumer" or not self._static
 
     def start_brokers(self) -> None:
         """Start what does not run."""

@@ -137,6 +137,7 @@ class Members(RuleBasedStateMachine):
     def add_partition(self) -> None:
         self.note("add partition").add_partition()
 
+    @precondition(lambda self: self.world.may_change)
     @rule()
     def topic_passes(self) -> None:
         self.note("topic passes").topic_passes()
