@@ -210,81 +210,59 @@ def play_there_and_back(side: Side) -> None:
     fact((first.error_code, generation, first.leader == name))
     fact(side.owned(side.sync(name, generation, assignment(side.topic, [0, 1, 2]))))
     came = side.beat("M", 0)
-    fact(
-        (
-            came.error_code,
-            came.member_epoch - generation,
-            came.assignment is None or came.assignment.topic_partitions,
-        )
-    )
+    assigned = came.assignment is None or came.assignment.topic_partitions
+    fact((came.error_code, came.member_epoch - generation, assigned))
     fact(side.described())
-    fact(
-        (
-            side.heartbeat(name, generation),
-            side.heartbeat(name, generation + 1),
-            side.heartbeat("other", 1),
-        )
-    )
+    fact([side.heartbeat(name, generation), side.heartbeat(name, generation + 1)])
+    fact(side.heartbeat("other", 1))
     fact((side.sync(name, generation).error_code, side.sync(name, generation + 1).error_code))
     fact([side.commit(name, generation, version) for version in (8, 9)])
     fact([side.commit("M", came.member_epoch, version) for version in (8, 9)])
     fact(side.join(name, protocol="range", kind="connect").error_code)
     fact(side.join("", protocol="mine").error_code)
+    generation, kept = play_giving_up(side, name)
+    fact((side.heartbeat(name, generation), side.commit(name, generation, 8)))
+    back = side.join(name, kept)
+    fact((back.error_code, back.generation_id - generation, back.leader == name))
+    fact(len(back.members))
+    fact(side.sync(name, back.generation_id, assignment(side.topic, [0, 1, 2])).error_code)
+    fact(side.leave(name))
+    fact(side.described())
+
+
+def play_giving_up(side: Side, name: str) -> tuple[int, list[int]]:
+    """The classic member gives up what the other one then has, until that one leaves.
+
+    Return the classic member's generation, and the partitions that it kept.
+    """
+    fact = side.facts.append
     # It gives nothing up by itself, then what it was not given any more.
     again = side.join(name, [0, 1, 2])
-    fact(
-        (
-            again.error_code,
-            again.generation_id,
-            again.protocol_name,
-            again.leader,
-            len(again.members),
-        )
-    )
+    fact((again.error_code, again.generation_id, again.protocol_name, again.leader))
+    fact(len(again.members))
     kept = side.owned(side.sync(name, again.generation_id))
     fact(len(kept) in (1, 2))
     fact(side.heartbeat(name, again.generation_id))
     last = side.join(name, kept)
-    fact((last.error_code, last.generation_id))
-    fact(
-        (
-            side.heartbeat(name, last.generation_id),
-            side.owned(side.sync(name, last.generation_id)) == kept,
-        )
-    )
-    fact(
-        (
-            side.sync(name, last.generation_id, protocol="roundrobin").error_code,
-            side.leave("nobody"),
-        )
-    )
+    generation = last.generation_id
+    fact((last.error_code, generation))
+    fact((side.heartbeat(name, generation), side.owned(side.sync(name, generation)) == kept))
+    fact((side.sync(name, generation, protocol="roundrobin").error_code, side.leave("nobody")))
+    rest: list[int] = []
 
     def has_the_rest() -> bool:
-        beat = side.beat("M", last.generation_id)
+        beat = side.beat("M", generation)
         found = [] if beat.assignment is None else beat.assignment.topic_partitions
         rest.extend(index for topic in found for index in topic.partitions)
         return bool(rest)
 
-    rest: list[int] = []
     eventually(has_the_rest, "the partitions that the classic member gave up")
     fact(sorted(rest + kept))
-    side.beat("M", last.generation_id, rest)
+    side.beat("M", generation, rest)
     fact(side.described())
     fact(side.beat("M", -1).member_epoch)
     fact(side.described())
-    fact((side.heartbeat(name, last.generation_id), side.commit(name, last.generation_id, 8)))
-    back = side.join(name, kept)
-    fact(
-        (
-            back.error_code,
-            back.generation_id - last.generation_id,
-            back.leader == name,
-            len(back.members),
-        )
-    )
-    fact(side.sync(name, back.generation_id, assignment(side.topic, [0, 1, 2])).error_code)
-    fact(side.leave(name))
-    fact(side.described())
+    return generation, kept
 
 
 def play_into_consumers(side: Side) -> None:
