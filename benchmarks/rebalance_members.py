@@ -164,10 +164,11 @@ async def parley_member(
         def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
             ownership.revoked(number, revoked)
 
+    beats: Options = {"heartbeat_interval_ms": HEARTBEAT_MS}
     async with AsyncConsumer(
         bootstrap_servers=bootstrap,
         group_id=group,
-        **{"heartbeat_interval_ms": HEARTBEAT_MS, **more},
+        **(more if more.get("group_protocol") == "consumer" else {**beats, **more}),
     ) as consumer:
         consumer.subscribe([topic], listener=Listener())
         while True:

@@ -103,10 +103,12 @@ class Parley(Member):
     strategy, protocol = "range", "classic"
 
     def consume(self, leaving: Callable[[], bool]) -> None:
+        classic = {
+            "heartbeat_interval_ms": HEARTBEAT_MS, "partition_assignment_strategy": self.strategy,
+        }  # fmt: skip
         with parley.Consumer(
             bootstrap_servers=self.bootstrap, group_id=GROUP, auto_offset_reset="earliest",
-            heartbeat_interval_ms=HEARTBEAT_MS, partition_assignment_strategy=self.strategy,
-            group_protocol=self.protocol,
+            group_protocol=self.protocol, **(classic if self.protocol == "classic" else {}),
         ) as consumer:  # fmt: skip
             consumer.subscribe([TOPIC])
             while not leaving():

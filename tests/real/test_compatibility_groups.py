@@ -17,6 +17,7 @@ from ..support import evenly_shared, eventually_async
 from .compat.document import MEMBERS
 from .test_group_members_real import member
 
+pytestmark = pytest.mark.matrix
 RECORDS = 10
 
 

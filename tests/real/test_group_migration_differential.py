@@ -35,6 +35,7 @@ from parley.testing.realbroker import RealCluster
 
 from ..support import eventually
 
+pytestmark = pytest.mark.matrix
 PARTITIONS = 3
 Beat = ConsumerGroupHeartbeatRequest
 RELEASES = ["4.0.0", "4.3.0"]

@@ -20,7 +20,7 @@ from parley.devcluster import LocalCluster
 from ..support import GENEROUS_S, eventually
 from ..support.java import java_running, properties_file
 
-pytestmark = pytest.mark.foreign
+pytestmark = [pytest.mark.foreign, pytest.mark.matrix]
 APPLICATION, INPUT, OUTPUT = "counting", "streams-plaintext-input", "streams-wordcount-output"
 STORE = f"{APPLICATION}-KSTREAM-AGGREGATE-STATE-STORE-0000000003"
 REPARTITION, CHANGELOG = f"{STORE}-repartition", f"{STORE}-changelog"
@@ -56,13 +56,13 @@ def write(client: Client, lines: Sequence[str]) -> None:
     ("streams", "release", "guarantee"),
     [
         ("4.3.0", "4.3", "exactly_once_v2"),
-        pytest.param("4.3.0", "4.3", "at_least_once", marks=pytest.mark.matrix),
-        pytest.param("4.3.0", "3.9", "exactly_once_v2", marks=pytest.mark.matrix),
-        pytest.param("4.3.0", "2.8", "exactly_once_v2", marks=pytest.mark.matrix),
-        pytest.param("4.3.0", "2.1", "at_least_once", marks=pytest.mark.matrix),
-        pytest.param("3.9.1", "4.3", "exactly_once_v2", marks=pytest.mark.matrix),
-        pytest.param("3.9.1", "3.9", "exactly_once_v2", marks=pytest.mark.matrix),
-        pytest.param("3.9.1", "2.8", "at_least_once", marks=pytest.mark.matrix),
+        ("4.3.0", "4.3", "at_least_once"),
+        ("4.3.0", "3.9", "exactly_once_v2"),
+        ("4.3.0", "2.8", "exactly_once_v2"),
+        ("4.3.0", "2.1", "at_least_once"),
+        ("3.9.1", "4.3", "exactly_once_v2"),
+        ("3.9.1", "3.9", "exactly_once_v2"),
+        ("3.9.1", "2.8", "at_least_once"),
     ],
 )
 def test_words_are_counted_and_the_counts_outlive_the_application(

@@ -206,7 +206,7 @@ STRATEGIES: dict[str, dict[type[Member], dict[str, object]]] = {
 def marks_of(strategy: str, leader: type[Member]) -> tuple[pytest.MarkDecorator, ...]:
     """Say where a combination runs: `make test` has Java leading, and longer suites the others."""
     if leader is Java:
-        return () if strategy in ("range", "consumer") else (pytest.mark.matrix,)
+        return () if strategy == "range" else (pytest.mark.matrix,)
     return (pytest.mark.matrix if leader is Parley else pytest.mark.long,)
 
 
@@ -253,6 +253,7 @@ def test_g67_g68_g70_all_clients_in_one_group_each_leading_in_turn(
             read_once_each(cluster, 2, *every)
 
 
+@pytest.mark.matrix
 def test_g69_members_of_one_assignor_and_of_two(cluster: Cluster) -> None:
     """What all have in common is taken; who has nothing in common with the group is refused."""
     java, parley, eager = (member(cluster, client, "range") for client in (Java, Parley, Aiokafka))
@@ -267,12 +268,9 @@ def test_g69_members_of_one_assignor_and_of_two(cluster: Cluster) -> None:
             member(cluster, Parley, "cooperative-sticky").consume(lambda: False)
 
 
-@pytest.mark.parametrize("kind", ["real"], indirect=True, scope="module")
+@pytest.mark.matrix
 def test_g71_members_of_both_protocols_in_one_group(cluster: Cluster) -> None:
-    """The group began with the consumer protocol; the broker shares out for Java's classic member.
-
-    The embedded cluster does not convert groups while they have members.
-    """
+    """The group began with the consumer protocol; the broker shares out for Java's member."""
     modern = [member(cluster, client, "consumer") for client in (Parley, Confluent)]
     with members(*modern):
         eventually(lambda: settled(cluster, *modern))

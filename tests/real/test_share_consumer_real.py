@@ -36,7 +36,8 @@ from parley_laboratory.shares import set_group
 
 from ..support import GENEROUS_MS, GENEROUS_S, eventually, eventually_async
 
-RELEASES = (pytest.param("4.2.0", marks=pytest.mark.matrix), "4.3.0")
+pytestmark = pytest.mark.matrix
+RELEASES = ("4.2.0", "4.3.0")
 JAVA = Path(__file__).with_name("ShareReads.java")
 
 
@@ -278,7 +279,6 @@ def test_the_blocking_consumer_reads_several_partitions(
     assert heard == {0: 100, 1: 100, 2: 100}
 
 
-@pytest.mark.matrix
 async def test_a_broker_that_is_gone_for_a_while(topic_name: str) -> None:
     with (
         RealCluster("4.3.0") as cluster,
@@ -303,7 +303,7 @@ async def test_a_broker_that_is_gone_for_a_while(topic_name: str) -> None:
             assert [record.offset for record in records] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("old", ["2.4.1", pytest.param("4.0.0", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("old", ["2.4.1", "4.0.0"])
 async def test_brokers_without_share_groups_are_refused(
     old: str, real_cluster: Callable[[str], RealCluster]
 ) -> None:
@@ -315,7 +315,6 @@ async def test_brokers_without_share_groups_are_refused(
     await consumer.close()
 
 
-@pytest.mark.matrix
 async def test_java_and_parley_share_the_records_of_one_partition(
     client: Client, broker: RealCluster, topic: str, tmp_path: Path
 ) -> None:

@@ -100,14 +100,11 @@ class ConsumerOptions(FetchOptions):
             )
 
     def _check_protocol(self) -> None:
-        """Refuse what only members of the other protocol have: there the
-        coordinator decides (G49).
-        """
+        """Refuse options of the other protocol's members (G49)."""
         if self.group_protocol == "classic" and self.group_remote_assignor is not None:
             raise ConfigError(
                 'group_remote_assignor is for group_protocol="consumer" or "auto"; classic '
-                "members have "
-                "partition_assignment_strategy"
+                "members have partition_assignment_strategy"
             )
         if self.group_protocol != "consumer":
             return
