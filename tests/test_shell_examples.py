@@ -46,7 +46,7 @@ class Place:
         words = [word.replace(ADDRESS, self.address) for word in command.words[1:]]
         if "--data-dir" in words:
             words[words.index("--data-dir") + 1] = str(self.folder)
-        if words[0] == "groups" and "--bootstrap-server" not in words:
+        if words[0] in ("consume", "groups") and "--bootstrap-server" not in words:
             words += ["--bootstrap-server", self.address]
         return words
 
@@ -127,7 +127,7 @@ def run_parley(
         if "SASL_SSL" not in words:
             place.fill(address_in(printed))
         return
-    if "--watch" in words:
+    if "--watch" in words or words[0] == "consume":
         head = start(words, processes, "flights")[0].split()
         assert set((command.shown or "").split()) <= {*head, "CHANGE"}  # in a pipe, TIME instead
         return
