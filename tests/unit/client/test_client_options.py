@@ -121,6 +121,12 @@ def test_bad_servers_are_refused(text):
         ClientOptions(bootstrap_servers=text)
 
 
+@pytest.mark.parametrize("wrong", [len, 9092, b"a:1", [b"a:1"], ["a:1", None]])
+def test_what_is_no_address_is_refused(wrong):
+    with pytest.raises(ConfigError, match="bootstrap_servers"):
+        ClientOptions(bootstrap_servers=wrong)
+
+
 def test_servers_as_text_and_as_list():
     assert ClientOptions(bootstrap_servers=["a:1", "b:2"]).servers == (("a", 1), ("b", 2))
     assert parse_servers("a:1,,b:2,") == (("a", 1), ("b", 2))

@@ -21,6 +21,7 @@ from parley.client.options.fields import (
 )
 from parley.client.options.security import SecurityOptions
 from parley.errors import ConfigError
+from parley.types import texts
 
 if TYPE_CHECKING:
     from parley.client.options.values import (
@@ -150,7 +151,8 @@ class ClientOptions(SecurityOptions):
             _check_versions(self.must_not_use_versions, self.broker_version_hint)
         servers = self.bootstrap_servers
         if not isinstance(servers, str):
-            object.__setattr__(self, "bootstrap_servers", ",".join(servers))
+            addresses = texts("bootstrap_servers", servers, "addresses")
+            object.__setattr__(self, "bootstrap_servers", ",".join(addresses))
         SecurityOptions.__post_init__(self)
         parse_servers(self.bootstrap_servers)
 
