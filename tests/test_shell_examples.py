@@ -81,10 +81,9 @@ def running() -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def end(processes: list[subprocess.Popen[str]]) -> None:
-    """Interrupt commands as Ctrl-C does."""
-    for process in processes:
+    """Interrupt commands as Ctrl-C does, the cluster last that the others talk to."""
+    for process in reversed(processes):
         process.send_signal(signal.SIGINT)
-    for process in processes:
         _, errors = process.communicate(timeout=GENEROUS_S)
         assert process.returncode in (ExitCode.OK, ExitCode.INTERRUPTED), errors
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 from asyncio import Task
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import ExitStack
+from operator import attrgetter
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -138,7 +139,9 @@ class World(Coordination):
             if instance_id is not None and other.instance_id == instance_id:
                 other.replaced = True
         member = Member(self, self.started, instance_id, topics)
-        shared = instance_id in {one.instance_id for one in self.live} | self._killed
+        shared = (
+            instance_id in {one.instance_id for one in self.members if one.alive} | self._killed
+        )
         member.replaced = instance_id is not None and shared
         self.started += 1
         self.members = [
@@ -259,7 +262,7 @@ class World(Coordination):
     def do(self, name: str, *arguments: object, **named: object) -> bool:
         """Call a control of the cluster; return False where it cannot be in this state."""
         try:
-            result = getattr(self.cluster, name)(*arguments, **named)
+            result = attrgetter(name)(self.cluster)(*arguments, **named)
             if isinstance(result, Awaitable):
                 self.time.run(result)  # type: ignore[arg-type]
         except ConfigError:

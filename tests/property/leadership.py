@@ -262,7 +262,7 @@ class World:
                     f"{tp}: epoch {known} after {self.epochs[tp]}"
                 )
                 # a hint may be taken back, an answer never
-                if tp not in self.writer._cluster.cache._hinted:
+                if tp not in self.writer._cluster.cache._known.hinted:
                     self.epochs[tp] = known
             assert leader.epoch >= -1
         asked, self._asked = self._count_metadata() - self._asked, self._count_metadata()

@@ -157,15 +157,15 @@ class Members(RuleBasedStateMachine):
 
     @rule(api=APIS, delay_ms=DELAYS_MS, times=st.integers(1, 3), executed=st.booleans())
     def late(self, api: str, delay_ms: int, times: int, executed: bool) -> None:
-        self.note("late").do("delay", api, delay_ms, times=times, executed=executed)
+        self.note("late").do("faults.delay", api, delay_ms, times=times, executed=executed)
 
     @rule(api=APIS, executed=st.booleans())
     def lost(self, api: str, executed: bool) -> None:
-        self.note("lost").do("cut", api, executed=executed)
+        self.note("lost").do("faults.cut", api, executed=executed)
 
     @rule(error=ERRORS)
     def refuse(self, error: tuple[str, int]) -> None:
-        self.note("refuse").do("fail", *error)
+        self.note("refuse").do("faults.fail", *error)
 
     @rule()
     def quiet(self) -> None:

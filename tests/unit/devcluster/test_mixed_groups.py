@@ -18,6 +18,7 @@ from parley.devcluster.state.groups.mixed.registry import MixedGroups
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.modern.group import Heartbeat, HeartbeatAnswer, Settings, Topics
 from parley.devcluster.state.groups.modern.registry import ConsumerGroups
+from parley.devcluster.state.groups.share.registry import ShareGroups
 from parley.devcluster.state.journal import Entry
 from parley.devcluster.state.persistence import restore
 from parley.devcluster.state.refused import Refused
@@ -58,7 +59,7 @@ class Coordinator:
         self.mixed = MixedGroups(
             self.keep, self.classic, self.modern, lambda: f"new-{next(ids)}", policy
         )
-        restore(entries or [], self.classic, self.modern)
+        restore(entries or [], self.classic, self.modern, ShareGroups(self.keep))
         self.now_ms = 0
 
     def keep(self, *entries: Entry) -> None:

@@ -151,7 +151,9 @@ def kafka_cluster_options():
 
 
 def test_the_examples_of_the_document_run(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"(?<!-->\n)```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL
+    )
     tests = [block for block in blocks if "def test_" in block]
     (conftest,) = [block for block in blocks if "def test_" not in block]
     ended = run(tmp_path, "\n".join(tests), conftest)
