@@ -43,13 +43,12 @@ def write(client: Client, topic: str, each: int) -> None:
 @asynccontextmanager
 async def member(broker: RealCluster, topic: str, **options: Any) -> AsyncIterator[Polling]:
     """A member of the topic's group."""
+    classic = {"heartbeat_interval_ms": 100, "session_timeout_ms": 10_000}
     async with AsyncConsumer(
         bootstrap_servers=broker.bootstrap_servers,
         group_id=f"{topic}-members",
         auto_offset_reset="earliest",
-        heartbeat_interval_ms=100,
-        session_timeout_ms=10_000,
-        **options,
+        **(options if options.get("group_protocol") == "consumer" else {**classic, **options}),
     ) as consumer:
         consumer.subscribe([topic])
         polling = Polling(consumer)

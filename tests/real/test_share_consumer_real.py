@@ -348,11 +348,14 @@ async def test_java_and_parley_share_the_records_of_one_partition(
             said = await ordered(java, "poll 4 accept accept release")
             assert said == [f"record 0 {offset} 2" for offset in range(6, 10)]
             assert await ordered(java, "commit") == ["committed 0 -"]
-            again = await some(consumer)
-            assert [(record.offset, record.delivery_count) for record in again] == [(8, 3), (9, 3)]
-            for record in again:
-                consumer.acknowledge(record)
-            await consumer.commit()
+            again: dict[int, int | None] = {}
+            while len(again) < 2:  # near the limit of deliveries they may come one by one
+                for record in await some(consumer):
+                    again[record.offset] = record.delivery_count
+                    consumer.acknowledge(record)
+                await consumer.commit()
+            # Java, which fetches ahead, may have had them once more.
+            assert again in ({8: 3, 9: 3}, {8: 4, 9: 3}, {8: 4, 9: 4})
             await asyncio.to_thread(write, client, topic, range(10, 11))
             assert await ordered(java, "poll 1 accept") == ["record 0 10 1"]
             assert await ordered(java, "commit") == ["committed 0 -"]

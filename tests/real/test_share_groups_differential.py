@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from parley.devcluster import LocalCluster
+from parley.devcluster import ClusterSettings, LocalCluster
 from parley.messages import (
     CreateTopicsRequest,
     DeleteShareGroupOffsetsRequest,
@@ -332,7 +332,8 @@ def real() -> Iterator[RealCluster]:
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_real_broker_and_the_embedded_one_answer_alike(scene: str, real: RealCluster) -> None:
     name = next(NAMES)
-    with LocalCluster(brokers=1, release="4.3.0") as embedded:
+    settings = ClusterSettings(group_share_heartbeat_interval_ms=500)  # as the real one has it
+    with LocalCluster(brokers=1, release="4.3.0", settings=settings) as embedded:
         sides = [
             Side(address, name) for address in (real.bootstrap_servers, embedded.bootstrap_servers)
         ]
