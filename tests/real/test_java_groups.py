@@ -74,12 +74,12 @@ def rows(text: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("release", "protocol"),
     [
-        ("2.4", "classic"),
+        pytest.param("2.4", "classic", marks=pytest.mark.matrix),
         ("4.3", "consumer"),
-        ("2.1", "classic"),
-        ("3.9", "classic"),
-        ("4.3", "classic"),
-        ("4.0", "consumer"),
+        pytest.param("2.1", "classic", marks=pytest.mark.matrix),
+        pytest.param("3.9", "classic", marks=pytest.mark.matrix),
+        pytest.param("4.3", "classic", marks=pytest.mark.matrix),
+        pytest.param("4.0", "consumer", marks=pytest.mark.matrix),
     ],
 )
 def test_two_consumers_and_the_tool(
