@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -99,7 +99,7 @@ class AsyncLocalCluster:
         """What goes wrong with requests: errors, lost connections, late answers."""
         self.scenes = AsyncScenes(self._brokers, self.settings, self._planned)
         """What is done to the brokers: cut off, held back, elected though not in sync."""
-        self.groups = AsyncGroups(self._brokers, self.settings, self._planned)
+        self.groups = AsyncGroups(self._brokers, self.settings)
         """What is done to consumer groups: members expired, old offsets dropped."""
 
     # -- life ----------------------------------------------------------------------------------
@@ -116,8 +116,10 @@ class AsyncLocalCluster:
             self._lock = DirectoryLock(self._directory)  # before anything is read
         try:
             await self._brokers.open(self._make_shared(self._make_state()))
-            self._plan_retention()
-            self.groups.plan_expiry()
+            every_ms = self.settings.log_retention_check_interval_ms
+            self._repeat("retention", every_ms, self.apply_retention)
+            every_ms = self.settings.offsets_retention_check_interval_ms
+            self._repeat("offsets", every_ms, self.groups.expire_offsets)
         except BaseException:
             await self.close()
             raise
@@ -165,12 +167,12 @@ class AsyncLocalCluster:
                 self._lock.release()
                 self._lock = None
 
-    def _plan_retention(self) -> None:
-        def check() -> None:
-            self.apply_retention()
-            self._plan_retention()
+    def _repeat(self, what: str, every_ms: int, work: Callable[[], object]) -> None:
+        def again() -> None:
+            work()
+            self._repeat(what, every_ms, work)
 
-        self._planned.plan("retention", self.settings.log_retention_check_interval_ms, check)
+        self._planned.plan(what, every_ms, again)
 
     async def __aenter__(self) -> AsyncLocalCluster:
         await self.start()

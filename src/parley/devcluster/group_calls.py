@@ -10,17 +10,15 @@ from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.devcluster.state.groups.expiry import Expiry
 from parley.devcluster.state.groups.offsets import GROUP
 from parley.devcluster.state.retention import expire_offsets
-from parley.devcluster.timers import Planned
 from parley.errors import ConfigError
 
 
 class AsyncGroups:
     """The groups of one cluster: `AsyncLocalCluster.groups`."""
 
-    def __init__(self, brokers: Brokers, settings: ClusterSettings, planned: Planned) -> None:
+    def __init__(self, brokers: Brokers, settings: ClusterSettings) -> None:
         self._brokers = brokers
         self._settings = settings
-        self._planned = planned
 
     def expire_member(self, group: str, member: str) -> None:
         """End a member's session as if it had been silent too long.
@@ -52,15 +50,6 @@ class AsyncGroups:
         offsets go as well.
         """
         return expire_offsets(self._brokers.state, self._expiry_of, now_ms=self._brokers.now_ms)
-
-    def plan_expiry(self) -> None:
-        """Let offsets expire from now on, by the cluster's clock."""
-
-        def check() -> None:
-            self.expire_offsets()
-            self.plan_expiry()
-
-        self._planned.plan("offsets", self._settings.offsets_retention_check_interval_ms, check)
 
     def _expiry_of(self, group: str) -> Expiry | None:
         """Return the rules of a group's coordinator, None while it has none."""
