@@ -5,6 +5,7 @@ drop the same ones (H20).
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 import pytest
 
@@ -20,44 +21,63 @@ pytestmark = pytest.mark.matrix
 TOPIC = "events"
 HOUR_MS, LONG_AGO_MS = 3_600_000, 400 * 24 * 3_600_000
 CHECK = "offsets.retention.check.interval.ms"
-COMMITS: list[tuple[str, int, int, int]] = [
-    ("v2-short", 2, -1, 1), ("v2-long", 2, -1, HOUR_MS), ("v2-usual", 2, -1, -1),
-    ("v1-old", 1, LONG_AGO_MS, -1),
-    ("v1-now", 1, -1, -1),
-]  # fmt: skip
-"""Group, version of OffsetCommit, how old it says it is, and how long it asks to be kept."""
+SHORT_MS = 1
+
+
+class Commit(NamedTuple):
+    """One commit: the version it is sent in, how old it says it is, how long it is to be kept."""
+
+    group: str
+    version: int
+    age_ms: int = -1
+    kept_ms: int = -1
+
+
+COMMITS = [
+    Commit("v2-long", 2, kept_ms=HOUR_MS),
+    Commit("v2-usual", 2),
+    Commit("v1-old", 1, age_ms=LONG_AGO_MS),
+    Commit("v1-now", 1),
+]
 
 
 def play(client: Client, lowest: int) -> set[str]:
-    """Commit for each group; return those whose offset is there when the short one has gone."""
-    wanted = [one for one in COMMITS if one[1] >= lowest]
-    node = next(iter(client.metadata().brokers))
-    for group, version, age_ms, kept_ms in wanted:
-        part = OffsetCommitRequest.OffsetCommitRequestPartition(
-            partition_index=0, committed_offset=3
-        )
-        if age_ms >= 0:
-            part.commit_timestamp = int(time.time() * 1000) - age_ms
-        topic = OffsetCommitRequest.OffsetCommitRequestTopic(name=TOPIC, partitions=[part])
-        request = OffsetCommitRequest(
-            group_id=group, generation_id_or_member_epoch=-1, topics=[topic]
-        )
-        if kept_ms >= 0:
-            request.retention_time_ms = kept_ms
-
-        def done(request: OffsetCommitRequest = request, version: int = version) -> bool:
-            client.request(node, FindCoordinatorRequest(key="g"), allowed=VersionRange(0, 0))
-            answer = client.request(node, request, allowed=VersionRange(version, version))
-            return answer.topics[0].partitions[0].error_code == 0
-
-        eventually(done, f"{group} is committed")
-    eventually(lambda: "v2-short" not in kept(client, wanted), "the short one expires")
+    """Commit for each group; return those whose offset is there after a whole check."""
+    wanted = [one for one in COMMITS if one.version >= lowest]
+    for one in wanted:
+        commit(client, one)
+    # A check takes the groups in no order: only the second one to end began after the commits.
+    for name in ("first-check", "second-check"):
+        mark = Commit(name, 2, kept_ms=SHORT_MS)
+        commit(client, mark)
+        eventually(lambda mark=mark: not kept(client, [mark]), f"the offset of {name} expires")
     return kept(client, wanted)
 
 
-def kept(client: Client, groups: list[tuple[str, int, int, int]]) -> set[str]:
+def commit(client: Client, one: Commit) -> None:
+    node = next(iter(client.metadata().brokers))
+    part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+    if one.age_ms >= 0:
+        part.commit_timestamp = int(time.time() * 1000) - one.age_ms
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name=TOPIC, partitions=[part])
+    request = OffsetCommitRequest(
+        group_id=one.group, generation_id_or_member_epoch=-1, topics=[topic]
+    )
+    if one.kept_ms >= 0:
+        request.retention_time_ms = one.kept_ms
+
+    def done() -> bool:
+        client.request(node, FindCoordinatorRequest(key="g"), allowed=VersionRange(0, 0))
+        answer = client.request(node, request, allowed=VersionRange(one.version, one.version))
+        return answer.topics[0].partitions[0].error_code == 0
+
+    eventually(done, f"{one.group} is committed")
+
+
+def kept(client: Client, commits: list[Commit]) -> set[str]:
     at = TopicPartition(TOPIC, 0)
-    return {group for group, *_ in groups if client.committed_offsets(group, [at])[at] is not None}
+    groups = [one.group for one in commits]
+    return {group for group in groups if client.committed_offsets(group, [at])[at] is not None}
 
 
 @pytest.mark.parametrize(
