@@ -189,7 +189,9 @@ def test_rows_that_cannot_be_written_are_refused(
 def test_a_partition_that_does_not_exist_is_named(spark: Any, write: Any, topic: Any) -> None:
     name = topic(partitions=2)
     with pytest.raises(Exception, match=f"{name}.*5"):
-        write(spark.sql("select 'v' as value, 5 as partition"), topic=name)
+        write(
+            spark.sql("select 'v' as value, 5 as partition"), topic=name, kafka_max_block_ms="2000"
+        )
 
 
 def test_overwriting_is_refused(spark: Any, write: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from parley.kernel import (
@@ -60,13 +61,18 @@ def decode_in_pieces(data: Buffer, start: int, end: int, options: DecodeOptions)
         yield Piece(columns, table[at + 2] if at + SPAN_FIELDS < len(table) else None)
 
 
+@lru_cache(maxsize=16)  # a broker asks with the same options for each record set that it is sent
+def _bounded(options: DecodeOptions) -> DecodeOptions:
+    return replace(
+        options, max_rows=MAX_SPAN_ROWS, max_bytes=_PIECE_BYTES, max_span_rows=MAX_SPAN_ROWS
+    )
+
+
 def decode_all(data: Buffer, spans: bytes, options: DecodeOptions) -> Iterator[Columns]:
     """Yield the records of all spans of a table, at most about MAX_SPAN_ROWS of them
     at once. Raises KernelError.
     """
-    options = replace(
-        options, max_rows=MAX_SPAN_ROWS, max_bytes=_PIECE_BYTES, max_span_rows=MAX_SPAN_ROWS
-    )
+    options = _bounded(options)
     table, done = array("q", spans), 0
     while done < len(table):
         try:

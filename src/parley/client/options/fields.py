@@ -12,6 +12,7 @@ import datetime
 import inspect
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -149,10 +150,15 @@ def option_names(*groups: type[OptionSet]) -> dict[str, str]:
 
 def check_names(group: type[OptionSet], names: Iterable[str]) -> None:
     """Raise ConfigError, with the nearest known name, for a name that is no option of a group."""
-    known = {field.name for field in dataclasses.fields(group)}  # type: ignore[arg-type]  # every group is a dataclass
+    known = _known_names(group)  # type: ignore[arg-type]  # mypy: classes were not Hashable
     for name in names:
         if name not in known:
             raise unknown_option(name, known)
+
+
+@cache
+def _known_names(group: type[OptionSet]) -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(group))  # type: ignore[arg-type]  # every group is a dataclass
 
 
 def unknown_option(name: str, known: Iterable[str]) -> ConfigError:

@@ -123,8 +123,6 @@ def slices(rows: Rows) -> Iterator[pa.RecordBatch]:
 
 
 def _batches(rows: object) -> Iterable[object]:
-    if isinstance(rows, str | bytes | Mapping | type):
-        raise _no_rows(rows)
     if isinstance(rows, pa.RecordBatch):
         return [rows]
     if isinstance(rows, pa.Table):
@@ -132,6 +130,8 @@ def _batches(rows: object) -> Iterable[object]:
         table: pa.Table = rows.combine_chunks() if scattered else rows
         batches: Iterable[pa.RecordBatch] = table.to_batches(max_chunksize=SLICE_ROWS)
         return batches
+    if isinstance(rows, str | bytes | Mapping | type):
+        raise _no_rows(rows)
     if hasattr(rows, "__arrow_c_stream__"):
         stream: Iterable[pa.RecordBatch] = pa.RecordBatchReader.from_stream(rows)
         return stream

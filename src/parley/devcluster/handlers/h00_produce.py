@@ -228,8 +228,9 @@ def _append(
         if acks not in (-1, 0, 1):
             raise Refused(INVALID_REQUIRED_ACKS, f"acks {acks} do not exist")
         settings = _settings_of(call, outcome.topic)
+        rules = _rules(call, settings)
         if outcome.topic in call.image.topics:
-            check_shape(records, _rules(call, settings))
+            check_shape(records, rules)
         leader = leader_replica(call, outcome.topic, outcome.index)
         explained = (
             call.profile.behaviour.explains_verification and request.transactional_id is not None
@@ -242,12 +243,13 @@ def _append(
                 f"{len(replica.isr)} replicas are in sync, {settings.min_insync_replicas} "
                 "are required",
             )
-        sets = prepared(call, records, _rules(call, settings), (outcome.topic, outcome.index))
+        sets = prepared(call, records, rules, (outcome.topic, outcome.index))
         if not sets:
             outcome.log_start_offset = replica.log.start_offset
             return
-        rules = call.profile.behaviour.producer_rules
-        appended = call.cluster.append(replica, sets, now_ms=call.now_ms, rules=rules)
+        appended = call.cluster.append(
+            replica, sets, now_ms=call.now_ms, rules=call.profile.behaviour.producer_rules
+        )
     except Refused as error:
         _refuse(outcome, error, replica, explained)
     except OSError as error:
