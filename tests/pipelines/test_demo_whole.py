@@ -93,6 +93,7 @@ def test_everything_that_went_in_comes_out_while_brokers_are_upgraded(
     assert found == wanted
 
 
+@pytest.mark.matrix
 def test_ctrl_c_stops_everything_in_order(command: list[str]) -> None:
     running = subprocess.Popen(
         [*command, "--rate", "100"], stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -74,14 +74,11 @@ def rows(text: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("release", "protocol"),
     [
-        pytest.param("2.4", "classic", marks=pytest.mark.matrix),
-        ("4.3", "consumer"),
-        pytest.param("2.1", "classic", marks=pytest.mark.matrix),
-        pytest.param("3.9", "classic", marks=pytest.mark.matrix),
-        pytest.param("4.3", "classic", marks=pytest.mark.matrix),
-        pytest.param("4.0", "consumer", marks=pytest.mark.matrix),
+        ("2.1", "classic"), ("2.4", "classic"), ("3.9", "classic"), ("4.3", "classic"),
+        ("4.0", "consumer"), ("4.3", "consumer"),
     ],
-)
+)  # fmt: skip
+@pytest.mark.matrix
 def test_two_consumers_and_the_tool(
     release: str, protocol: str, command: Command, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ def test_release_answers_metadata(real_broker: RealCluster, real_release: str) -
     ("release", "releases"),
     [
         pytest.param("3.9.1", {2: "3.7.2"}, marks=pytest.mark.long),
-        ("2.4.1", {2: "0.10.0.1", 3: "0.9.0.1"}),
+        pytest.param("2.4.1", {2: "0.10.0.1", 3: "0.9.0.1"}, marks=pytest.mark.matrix),
     ],
     ids=["kraft", "zookeeper"],
 )
