@@ -95,8 +95,6 @@ def _type(field: Field, owner: str) -> str:
     return f"{found} | None" if field.nullable is not None or field.default is None else found
 
 
-WRITTEN = "# Written by tools/write_stubs.py, not by hand."
-
 CODES_HEAD = """\
 # Written by tools/write_stubs.py, not by hand.
 from typing import Final
@@ -112,45 +110,43 @@ def codes() -> str:
     return "\n".join([CODES_HEAD, *numbers, "", *errors]) + "\n"
 
 
+LINE_LENGTH = 100  # of ruff
+IMPORTS_HEAD = (
+    "    # Written by tools/write_stubs.py, not by hand: the names above, imported when used."
+)
+
+
 def names(package: str) -> str:
-    """Return the text of the `__init__.pyi` of a package that imports its names
-    when they are first used.
+    """Return the text of the `__init__.py` of a package that imports its names when they are first
+    used: what type checkers read stands below `if TYPE_CHECKING`.
     """
     made = importlib.import_module(package)
     tables = [made._NAMES, getattr(made, "_OWN_NAMES", {})]
-    lines = [WRITTEN]
+    path = PARLEY.parent.joinpath(*package.split("."), "__init__.py")
+    text, _, _ = path.read_text(encoding="utf-8").partition("\nif TYPE_CHECKING:\n")
+    lines = [text, "if TYPE_CHECKING:", IMPORTS_HEAD]
     for module in sorted({module for table in tables for module in table}):
-        for table, form in zip(tables, ("{0}", "{0} as {0}"), strict=True):
-            if module in table:
-                lines.append(
-                    f"from {module} import "
-                    f"{_listed([form.format(name) for name in table[module]], '()')}"
-                )
-    lines += ["", "__version__: str"] if hasattr(made, "__version__") else []
-    public = [f'"{name}"' for name in made.__all__]
-    return "\n".join([*lines, "", f"__all__ = {_listed(public, '[]')}"]) + "\n"
+        found = [name for table in tables for name in table.get(module, ())]
+        lines.append(_import(module, found))
+    return "\n".join(lines) + "\n"
 
 
-def _listed(found: list[str], brackets: str) -> str:
-    """Return names one on a line, in the order of isort: constants, classes, functions."""
-    if len(found) == 1:
-        return found[0]
-    ordered = sorted(
-        found,
-        key=lambda name: (
-            name.split(" ")[0].upper() != name.split(" ")[0],
-            not name.strip('"')[0].isupper(),
-            name,
-        ),
-    )
-    return "\n".join([brackets[0], *(f"    {name}," for name in ordered), brackets[1]])
+def _import(module: str, found: list[str]) -> str:
+    """Return an import that exports names, in the order of isort: constants, classes, functions."""
+    ordered = sorted(found, key=lambda name: (name.upper() != name, not name[0].isupper(), name))
+    exported = [f"{name} as {name}" for name in ordered]
+    line = f"    from {module} import {exported[0]}"
+    if len(exported) == 1 and len(line) <= LINE_LENGTH:
+        return line
+    inside = "\n".join(f"        {name}," for name in exported)
+    return f"    from {module} import (\n{inside}\n    )"
 
 
 STUBS = {
     PARLEY / "messages" / "types.pyi": messages,
     PARLEY / "errors" / "codes.pyi": codes,
-    PARLEY / "__init__.pyi": partial(names, "parley"),
-    PARLEY / "client" / "__init__.pyi": partial(names, "parley.client"),
+    PARLEY / "__init__.py": partial(names, "parley"),
+    PARLEY / "client" / "__init__.py": partial(names, "parley.client"),
 }
 """Each file, and what makes its text."""
 

@@ -16,6 +16,7 @@ Importing parley loads nothing but itself; each name brings what it needs when i
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -43,7 +44,7 @@ _NAMES = {
     ),
     "parley.errors": ("KafkaError",),
 }
-"""Where each public name comes from; `tools/write_stubs.py` makes `__init__.pyi` of this."""
+"""Where each public name comes from; `tools/write_stubs.py` writes the imports below of it."""
 
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -51,13 +52,40 @@ __all__ = ["__version__"]
 __all__.extend(_HOME)
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if TYPE_CHECKING:
+    # Written by tools/write_stubs.py, not by hand: the names above, imported when used.
+    from parley.client import (
+        EARLIEST as EARLIEST,
+        LATEST as LATEST,
+        AcknowledgeType as AcknowledgeType,
+        AsyncClient as AsyncClient,
+        AsyncConsumer as AsyncConsumer,
+        AsyncShareConsumer as AsyncShareConsumer,
+        Client as Client,
+        ClientOptions as ClientOptions,
+        Consumer as Consumer,
+        ConsumerOptions as ConsumerOptions,
+        FetchOptions as FetchOptions,
+        NewTopic as NewTopic,
+        OffsetAndMetadata as OffsetAndMetadata,
+        OffsetAndTimestamp as OffsetAndTimestamp,
+        ProduceOptions as ProduceOptions,
+        ShareConsumer as ShareConsumer,
+        ShareConsumerOptions as ShareConsumerOptions,
+        Timestamp as Timestamp,
+        TopicPartition as TopicPartition,
+    )
+    from parley.errors import KafkaError as KafkaError

@@ -78,12 +78,14 @@ def _paragraph(paragraph: str) -> str:
 
 
 def signature(name: str, thing: Any, *, awaited: bool = False) -> str:
-    """Return a block of code with a callable's signature, without `self`."""
+    """Return a block of code with a callable's signature, without `self`; of an administrative
+    call, which is a function of what begins it, without `begin`.
+    """
     try:
         found = inspect.signature(thing)
     except (TypeError, ValueError):
         return ""
-    parameters = [one for one in found.parameters.values() if one.name not in ("self", "cls")]
+    parameters = [one for one in found.parameters.values() if one.name not in ("self", "cls", "begin")]
     texts = _parameter_texts(parameters)
     silent = inspect.isclass(thing) or found.return_annotation is found.empty
     returned = "" if silent else f" -> {_annotation(found.return_annotation)}"

@@ -12,6 +12,7 @@ loop of the blocking ones. Rooms, each of which imports only from those behind i
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 _NAMES = {
     "parley.client.admin.described_groups": ("GroupDescription", "MemberDescription"),
@@ -81,7 +82,7 @@ _NAMES = {
         "parse_uuid",
     ),
 }
-"""Where each public name comes from; `tools/write_stubs.py` makes `__init__.pyi` of this."""
+"""Where each public name comes from; `tools/write_stubs.py` writes the imports below of it."""
 
 _OWN_NAMES = {
     "parley.client.cluster.connecting": ("connect_options",),
@@ -109,13 +110,121 @@ _HOME = {
 __all__ = [name for names in _NAMES.values() for name in names]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted(__all__)
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if TYPE_CHECKING:
+    # Written by tools/write_stubs.py, not by hand: the names above, imported when used.
+    from parley.client.admin.described_groups import (
+        GroupDescription as GroupDescription,
+        MemberDescription as MemberDescription,
+    )
+    from parley.client.admin.group_lag import PartitionLag as PartitionLag
+    from parley.client.admin.groups import GroupListing as GroupListing
+    from parley.client.async_client import AsyncClient as AsyncClient
+    from parley.client.client import Client as Client
+    from parley.client.cluster.connecting import connect_options as connect_options
+    from parley.client.cluster.survey import (
+        BrokerFinding as BrokerFinding,
+        brokers_lacking as brokers_lacking,
+        kips_of as kips_of,
+        looks_like as looks_like,
+        survey as survey,
+    )
+    from parley.client.cluster.view import (
+        ClusterMetadata as ClusterMetadata,
+        LeaderAndEpoch as LeaderAndEpoch,
+        PartitionMetadata as PartitionMetadata,
+        TopicMetadata as TopicMetadata,
+    )
+    from parley.client.consumer.async_consumer import AsyncConsumer as AsyncConsumer
+    from parley.client.consumer.consumer import Consumer as Consumer
+    from parley.client.consumer.listener import (
+        ConsumerRebalanceListener as ConsumerRebalanceListener,
+    )
+    from parley.client.consumer.options import ConsumerOptions as ConsumerOptions
+    from parley.client.consumer.participation import GroupHealth as GroupHealth
+    from parley.client.consumer.records import ConsumerRecord as ConsumerRecord
+    from parley.client.events import (
+        PossibleDataLoss as PossibleDataLoss,
+        TopicRecreated as TopicRecreated,
+    )
+    from parley.client.fetch.positions import DataLoss as DataLoss
+    from parley.client.fetch.recreation import rewound as rewound
+    from parley.client.group.share.book import AcknowledgeType as AcknowledgeType
+    from parley.client.options.client_options import (
+        AllOptions as AllOptions,
+        ClientOptions as ClientOptions,
+        FetchOptions as FetchOptions,
+        ProduceOptions as ProduceOptions,
+        split_properties as split_properties,
+    )
+    from parley.client.options.fields import (
+        OptionSet as OptionSet,
+        dotted_name as dotted_name,
+        option_names as option_names,
+        read_properties as read_properties,
+    )
+    from parley.client.options.values import ClientOptionValues as ClientOptionValues
+    from parley.client.produce.rows import SLICE_ROWS as SLICE_ROWS
+    from parley.client.results import (
+        EARLIEST as EARLIEST,
+        LATEST as LATEST,
+        MAX_TIMESTAMP as MAX_TIMESTAMP,
+        BatchAck as BatchAck,
+        ConsumerGroupMetadata as ConsumerGroupMetadata,
+        CreatedTopic as CreatedTopic,
+        EpochEndOffset as EpochEndOffset,
+        FetchedBatch as FetchedBatch,
+        NewTopic as NewTopic,
+        OffsetAndTimestamp as OffsetAndTimestamp,
+        OffsetSpec as OffsetSpec,
+        PartitionAck as PartitionAck,
+        PartitionRange as PartitionRange,
+        ProduceResult as ProduceResult,
+        Timestamp as Timestamp,
+    )
+    from parley.client.shapes import (
+        BatchShape as BatchShape,
+        record_shape as record_shape,
+        spark_shape as spark_shape,
+    )
+    from parley.client.share.async_consumer import AsyncShareConsumer as AsyncShareConsumer
+    from parley.client.share.consumer import ShareConsumer as ShareConsumer
+    from parley.client.share.core import ShareGroupHealth as ShareGroupHealth
+    from parley.client.share.options import ShareConsumerOptions as ShareConsumerOptions
+    from parley.client.transactions.async_producer import (
+        AsyncTransactionProducer as AsyncTransactionProducer,
+    )
+    from parley.client.transactions.calls import (
+        AsyncTransactions as AsyncTransactions,
+        Transactions as Transactions,
+    )
+    from parley.client.transactions.handover import (
+        FencedProducer as FencedProducer,
+        PreparedTransaction as PreparedTransaction,
+    )
+    from parley.client.transactions.listing import (
+        TransactionDescription as TransactionDescription,
+        TransactionFilter as TransactionFilter,
+        TransactionListing as TransactionListing,
+    )
+    from parley.client.transactions.producer import TransactionProducer as TransactionProducer
+    from parley.types import (
+        Node as Node,
+        OffsetAndMetadata as OffsetAndMetadata,
+        Secret as Secret,
+        TopicPartition as TopicPartition,
+        format_uuid as format_uuid,
+        parse_uuid as parse_uuid,
+    )

@@ -8,15 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from parley.client.admin import (
-    described_groups,
-    group_lag,
-    group_members,
-    group_offsets,
-    groups,
-    topics as admin,
-)
-from parley.client.admin.calls import of_client
+from parley.client.admin.methods import AsyncAdministration
 from parley.client.cluster import abilities
 from parley.client.cluster.call_deadline import working_until
 from parley.client.cluster.core import Cluster
@@ -39,10 +31,8 @@ from parley.client.options.client_options import (
 from parley.client.options.values import ClientOptionValues
 from parley.client.results import (
     ConsumerGroupMetadata,
-    CreatedTopic,
     EpochEndOffset,
     FetchedBatch,
-    NewTopic,
     OffsetAndTimestamp,
     ProduceResult,
 )
@@ -63,7 +53,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Message)
 
 
-class AsyncClient:
+class AsyncClient(AsyncAdministration):
     """A client of one cluster, for one event loop.
 
     >>> async def rows() -> None:
@@ -228,29 +218,6 @@ class AsyncClient:
         left_ms = max(1, deadline.remaining_ms(cluster.now_ms()))
         return (await cluster.ask(conn, message, left_ms, allowed)).message
 
-    # -- topics ------------------------------------------------------------------------------------
-
-    async def create_topics(
-        self,
-        topics: Several[NewTopic],
-        *,
-        timeout_ms: int | None = None,
-        validate_only: bool = False,
-    ) -> dict[str, CreatedTopic]:
-        """Create topics; they can be used on return. Raises the first error, noting the others."""
-        wanted = admin.new_topics(topics)
-        arguments.timeout(timeout_ms)
-        arguments.flag("validate_only", validate_only)
-        cluster, deadline = await self._begin(timeout_ms)
-        return await admin.create_topics(cluster, wanted, deadline, validate_only=validate_only)
-
-    async def delete_topics(self, names: Names, *, timeout_ms: int | None = None) -> None:
-        """Delete topics. Raises one error for all, ConfigError for a single text."""
-        wanted = arguments.topic_names("names", names)
-        arguments.timeout(timeout_ms)
-        cluster, deadline = await self._begin(timeout_ms)
-        await admin.delete_topics(cluster, wanted, deadline)
-
     # -- offsets -----------------------------------------------------------------------------------
 
     async def list_offsets(
@@ -308,17 +275,6 @@ class AsyncClient:
         wanted = arguments.partitions(partitions)
         cluster = await self._started()
         return await committed.committed_offsets(cluster, group_id, wanted, cluster.deadline())
-
-    # -- groups ------------------------------------------------------------------------------------
-
-    list_groups = of_client(groups.list_groups)
-    describe_groups = of_client(described_groups.describe_groups)
-    delete_groups = of_client(groups.delete_groups)
-    list_group_offsets = of_client(group_offsets.list_group_offsets)
-    alter_group_offsets = of_client(group_offsets.alter_group_offsets)
-    delete_group_offsets = of_client(group_offsets.delete_group_offsets)
-    remove_members = of_client(group_members.remove_members)
-    group_lag = of_client(group_lag.group_lag)
 
     # -- reading -----------------------------------------------------------------------------------
 

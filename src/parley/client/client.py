@@ -18,6 +18,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
+from parley.client.admin.methods import Administration
 from parley.client.async_client import AsyncClient
 from parley.client.cluster.abilities import named_features
 from parley.client.events import Listener
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Client:
+class Client(Administration):
     """A client of one cluster whose calls return when they are done, from whatever thread.
 
     >>> from parley import EARLIEST, LATEST, TopicPartition
@@ -134,7 +135,7 @@ class Client:
     def _run(work: Work[T]) -> T:
         return shared_loop().call(work)
 
-    # -- cluster, topics, offsets, groups ----------------------------------------------------------
+    # -- cluster, offsets --------------------------------------------------------------------------
 
     metadata = blocking(AsyncClient.metadata)
     api_versions = blocking(AsyncClient.api_versions)
@@ -145,20 +146,10 @@ class Client:
         return self._async().versions_in_use()
 
     request = blocking(AsyncClient.request)
-    create_topics = blocking(AsyncClient.create_topics)
-    delete_topics = blocking(AsyncClient.delete_topics)
     list_offsets = blocking(AsyncClient.list_offsets)
     offsets_for_leader_epochs = blocking(AsyncClient.offsets_for_leader_epochs)
     commit_offsets = blocking(AsyncClient.commit_offsets)
     committed_offsets = blocking(AsyncClient.committed_offsets)
-    list_groups = blocking(AsyncClient.list_groups)
-    describe_groups = blocking(AsyncClient.describe_groups)
-    delete_groups = blocking(AsyncClient.delete_groups)
-    list_group_offsets = blocking(AsyncClient.list_group_offsets)
-    alter_group_offsets = blocking(AsyncClient.alter_group_offsets)
-    delete_group_offsets = blocking(AsyncClient.delete_group_offsets)
-    remove_members = blocking(AsyncClient.remove_members)
-    group_lag = blocking(AsyncClient.group_lag)
 
     # -- reading and writing -----------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ def classes(body: list[ast.stmt]) -> dict[str, ast.ClassDef]:
 
 def test_the_files_are_what_the_command_writes() -> None:
     texts = written()
-    assert {path.name for path in texts} == {"types.pyi", "codes.pyi", "__init__.pyi"}
+    assert {path.name for path in texts} == {"types.pyi", "codes.pyi", "__init__.py"}
     for path, text in texts.items():
         assert path.read_text("utf-8") == text, "run: python tools/write_stubs.py"
 

@@ -1,7 +1,5 @@
-"""Changes of the cluster, and what an operator asks it: topics, consumer groups.
+"""Changes of the cluster, and what an operator asks it: one module per concern, with the calls and
+what they return. `methods` makes methods of both clients of them.
 
-Map: `topics` creates and deletes them, through the controller. Of groups, `groups` lists and
-deletes them, `described_groups` says who is in them, `group_members` takes members out,
-`group_offsets` reads and changes what they committed, `group_lag` says how far behind they are.
-`outcomes` is what all of them do with errors, `calls` makes methods of them.
+`calls` is how a function becomes a method, `outcomes` what all of them do with errors.
 """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
+from parley.client.admin.calls import Begin
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline, raise_first
 from parley.client.cluster.routing import at_controller
@@ -15,30 +16,38 @@ from parley.errors.codes import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, THROTTLING
 from parley.messages import CreateTopicsRequest, DeleteTopicsRequest
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
-from parley.types import TopicPartition, several, shown, text
+from parley.types import Names, Several, TopicPartition, several, shown, text
 from parley.versions import Feature, VersionRange
 
 _MAX_VERSION = 2**15 - 1
 
 
 async def create_topics(
-    cluster: Cluster, topics: Sequence[NewTopic], deadline: Deadline, *, validate_only: bool = False
+    begin: Begin,
+    topics: Several[NewTopic],
+    *,
+    timeout_ms: int | None = None,
+    validate_only: bool = False,
 ) -> dict[str, CreatedTopic]:
-    """Create topics and return when each partition has a leader.
+    """Create topics; they can be used on return: each partition has a leader then.
 
     Raises the first topic's error, with a note for each other one that failed (topics that did not
     fail exist then), and UnsupportedVersionError before anything is sent where the controller
     cannot do it.
     """
+    wanted = _new_topics(topics)
+    arguments.timeout(timeout_ms)
+    arguments.flag("validate_only", validate_only)
+    cluster, deadline = await begin(timeout_ms)
     feature = Feature.CREATE_TOPICS_VALIDATE_ONLY if validate_only else Feature.CREATE_TOPICS
     if any(
         -1 in (topic.num_partitions, topic.replication_factor)
-        for topic in topics
+        for topic in wanted
         if not topic.replica_assignments
     ):
         feature = Feature.CREATE_TOPICS_DEFAULTS
     allowed = VersionRange(feature.first_version(ApiKey.CREATE_TOPICS), _MAX_VERSION)
-    pending = {topic.name: topic for topic in topics}
+    pending = {topic.name: topic for topic in wanted}
     made: dict[str, CreatedTopic] = {}
 
     async def attempt(conn: BrokerConnection) -> None:
@@ -74,20 +83,15 @@ async def create_topics(
     return made
 
 
-def new_topics(topics: object) -> tuple[NewTopic, ...]:
-    """Return the topics that a caller wants to create. Raises ConfigError for what is none."""
-    found = tuple(_checked(topic) for topic in several("topics", topics, "topics"))
-    names: set[str] = set()
-    for topic in found:
-        if topic.name in names:
-            raise ConfigError(f'topics names "{topic.name}" twice')
-        names.add(topic.name)
-    return found
+async def delete_topics(begin: Begin, names: Names, *, timeout_ms: int | None = None) -> None:
+    """Delete topics. Raises the first one's error, with a note for each other one that failed.
 
-
-async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadline) -> None:
-    """Delete topics. Raises the first one's error, with a note for each other one that failed."""
-    pending = list(dict.fromkeys(names))
+    A single text instead of several names is a ConfigError.
+    """
+    wanted = arguments.topic_names("names", names)
+    arguments.timeout(timeout_ms)
+    cluster, deadline = await begin(timeout_ms)
+    pending = list(dict.fromkeys(wanted))
     done: set[str] = set()
 
     async def attempt(conn: BrokerConnection) -> None:
@@ -121,6 +125,17 @@ async def delete_topics(cluster: Cluster, names: Iterable[str], deadline: Deadli
     for name in pending:
         cluster.schedule.unwant(name)
         cluster.cache.forget(name)
+
+
+def _new_topics(topics: object) -> tuple[NewTopic, ...]:
+    """Return the topics that a caller wants to create. Raises ConfigError for what is none."""
+    found = tuple(_checked(topic) for topic in several("topics", topics, "topics"))
+    names: set[str] = set()
+    for topic in found:
+        if topic.name in names:
+            raise ConfigError(f'topics names "{topic.name}" twice')
+        names.add(topic.name)
+    return found
 
 
 def _checked(topic: object) -> NewTopic:
