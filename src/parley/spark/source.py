@@ -48,11 +48,12 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
     @edge
     def schema(self) -> StructType | str:
         """Return a read's columns, without a user's schema. Checks options that need no broker."""
+        from parley.spark.options.table import INCLUDE_HEADERS
         from parley.spark.options.texts import Use, read_options
         from parley.spark.tables import is_table, schema_of_table
         from parley.spark.values.schema import read_schema, read_schema_ddl
 
-        include_headers = read_options(self.options, Use.BATCH_READ)["includeHeaders"]
+        include_headers = read_options(self.options, Use.BATCH_READ)[INCLUDE_HEADERS]
         if is_table(self.options):
             return schema_of_table(read_schema(include_headers), self.options)
         return read_schema_ddl(include_headers)
@@ -63,6 +64,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         Spark is about to hand some.
         """
         from parley.spark.options.source import read_source_options
+        from parley.spark.options.table import PUSH_FILTERS
         from parley.spark.options.texts import Use
         from parley.spark.read.reader import BatchReader, FilteringReader
         from parley.spark.tables import options_of_read
@@ -73,7 +75,8 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         # allows push-down, and does not say which it is; but only with
         # the setting on does this module of Spark's ask for a reader.
         asks = sys._getframe(2).f_globals.get("__name__")
-        filters = options.push_filters and asks == "pyspark.sql.worker.data_source_pushdown_filters"
+        hands_some = asks == "pyspark.sql.worker.data_source_pushdown_filters"
+        filters = options.own[PUSH_FILTERS] and hands_some
         return (FilteringReader if filters else BatchReader)(options, arrow_read_schema(schema))
 
     @edge

@@ -7,23 +7,25 @@ from __future__ import annotations
 import pytest
 
 from parley.errors import ConfigError
+from parley.spark.options.row import OURS, Kind, OptionValue, SparkOption, Use
 from parley.spark.options.table import (
+    MAX_OFFSETS_PER_TRIGGER,
     OPTIONS,
-    OURS,
     SPARKS_OWN_OPTIONS,
-    Kind,
-    SparkOption,
-    Use,
+    TOPIC,
     markdown_table,
 )
 from parley.spark.options.texts import read_options
 from parley.spark.values.moments import Ago
 
+BY_NAME = {option.name: option for option in OPTIONS}
 SAMPLE = {Kind.TEXT: "some text", Kind.BOOLEAN: "false", Kind.JSON: "{}"}
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_an_option_is_found_in_any_case_and_has_its_default(option: SparkOption) -> None:
+def test_an_option_is_found_in_any_case_and_has_its_default(
+    option: SparkOption[OptionValue],
+) -> None:
     use = next(
         one
         for one in (Use.BATCH_READ, Use.STREAM_READ, Use.BATCH_WRITE, Use.STREAM_WRITE)
@@ -32,12 +34,14 @@ def test_an_option_is_found_in_any_case_and_has_its_default(option: SparkOption)
     text = option.choices[-1] if option.choices else SAMPLE.get(option.kind, "7")
     expected = {"7": 7, "false": False}.get(text, text)
     for name in (option.name, option.name.upper(), option.name.lower()):
-        assert read_options({name: text}, use)[option.name] == expected
-    assert read_options({}, use)[option.name] == option.default
+        assert read_options({name: text}, use)[option] == expected
+    assert read_options({}, use)[option] == option.default
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_the_documentation_has_each_option_with_its_meaning(option: SparkOption) -> None:
+def test_the_documentation_has_each_option_with_its_meaning(
+    option: SparkOption[OptionValue],
+) -> None:
     lines = [
         line for line in markdown_table().splitlines() if line.startswith(f"| `{option.name}` |")
     ]
@@ -90,7 +94,7 @@ def test_max_offsets_per_trigger_must_be_positive() -> None:
 
 
 def test_every_option_of_sparks_own_source_is_one_here() -> None:
-    ours = {option.name: option for option in OPTIONS}
+    ours = BY_NAME
     assert ours.keys() >= SPARKS_OWN_OPTIONS
     assert {
         name for name, option in ours.items() if option.sparks == OURS
@@ -108,7 +112,7 @@ def test_every_option_of_sparks_own_source_is_one_here() -> None:
     ],
 )
 def test_times_and_sizes_as_people_write_them(name: str, text: str, expected: object) -> None:
-    assert read_options({name: text}, Use.STREAM_READ)[name] == expected
+    assert read_options({name: text}, Use.STREAM_READ)[BY_NAME[name]] == expected
 
 
 @pytest.mark.parametrize(
@@ -129,8 +133,8 @@ def test_an_option_of_another_use_has_no_effect() -> None:
     given = read_options(
         {"maxOffsetsPerTrigger": "not even a number", "topic": "t"}, Use.BATCH_READ
     )
-    assert given["maxOffsetsPerTrigger"] is None
-    assert given["topic"] is None
+    assert given[MAX_OFFSETS_PER_TRIGGER] is None
+    assert given[TOPIC] is None
 
 
 def test_kafka_options_are_set_apart_and_never_shown() -> None:

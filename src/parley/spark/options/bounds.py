@@ -20,7 +20,9 @@ from parley.client import (
     TopicPartition,
 )
 from parley.errors import ConfigError, nearest_hint
-from parley.spark.options.texts import GivenOptions, Use
+from parley.spark.options import table
+from parley.spark.options.row import SparkOption, Use
+from parley.spark.options.texts import GivenOptions
 from parley.spark.values.moments import Ago, Back, read_ago, read_back
 from parley.spark.values.offsets import show
 from parley.spark.values.user_json import read_histories, read_partition_values
@@ -129,14 +131,17 @@ class Bound:
 
 def starting_bound(given: GivenOptions, use: Use) -> Bound:
     """Return where reading starts. Raises ConfigError for values that mean nothing here."""
-    otherwise_latest = given["startingOffsetsByTimestampStrategy"] == "latest"
+    otherwise_latest = given[table.STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY] == "latest"
     bound = _by_time(
-        given, "startingTimestamp", "startingOffsetsByTimestamp", otherwise_latest=otherwise_latest
+        given,
+        table.STARTING_TIMESTAMP,
+        table.STARTING_OFFSETS_BY_TIMESTAMP,
+        otherwise_latest=otherwise_latest,
     )
     if bound is not None:
         return bound
     default = "latest" if Use.STREAM_READ in use else "earliest"
-    text = given["startingOffsets"] or default
+    text = given[table.STARTING_OFFSETS] or default
     bound = _relative(text) or _committed(text, given) or _by_offset("startingOffsets", text)
     if Use.BATCH_READ in use and _names(bound, LATEST):
         raise ConfigError(
@@ -149,10 +154,12 @@ def ending_bound(given: GivenOptions, use: Use = Use.BATCH_READ) -> Bound | None
     """Return where reading ends, None for a stream without an end. Raises ConfigError
     for values that mean nothing.
     """
-    bound = _by_time(given, "endingTimestamp", "endingOffsetsByTimestamp", otherwise_latest=True)
+    bound = _by_time(
+        given, table.ENDING_TIMESTAMP, table.ENDING_OFFSETS_BY_TIMESTAMP, otherwise_latest=True
+    )
     if bound is not None:
         return bound
-    text = given["endingOffsets"]
+    text = given[table.ENDING_OFFSETS]
     if text is None and Use.STREAM_READ in use:
         return None
     bound = _by_offset("endingOffsets", text or "latest")
@@ -178,7 +185,7 @@ def _committed(text: str, given: GivenOptions) -> Bound | None:
     word = text.strip().lower()
     if word not in _COMMITTED:
         return None
-    group = given.kafka.get("group.id", "").strip() or given["commitToGroup"]
+    group = given.kafka.get("group.id", "").strip() or given[table.COMMIT_TO_GROUP]
     if not group:
         raise ConfigError(f"startingOffsets={word} needs the name of the group: set kafka.group.id")
     return Bound("startingOffsets", Committed(group, _COMMITTED[word]))
@@ -207,16 +214,20 @@ def check_order(start: Bound, end: Bound) -> None:
 
 
 def _by_time(
-    given: GivenOptions, everywhere: str, each: str, *, otherwise_latest: bool
+    given: GivenOptions,
+    everywhere: SparkOption[int | Ago | None],
+    each: SparkOption[str | None],
+    *,
+    otherwise_latest: bool,
 ) -> Bound | None:
-    if given.is_given(everywhere):
-        moment = given[everywhere]
-        if isinstance(moment, Ago):  # a quiet partition is no mistake then
-            return Bound(everywhere, moment)
-        return Bound(everywhere, Timestamp(moment), otherwise_latest=otherwise_latest)
-    if given.is_given(each):
-        timestamps = read_partition_values(each, given[each], low=0, what="a time in milliseconds")
-        return Bound(each, timestamps=timestamps, otherwise_latest=otherwise_latest)
+    moment, moments = given[everywhere], given[each]
+    if isinstance(moment, Ago):  # a quiet partition is no mistake then
+        return Bound(everywhere.name, moment)
+    if moment is not None:
+        return Bound(everywhere.name, Timestamp(moment), otherwise_latest=otherwise_latest)
+    if moments is not None:
+        timestamps = read_partition_values(each.name, moments, low=0, what="a time in milliseconds")
+        return Bound(each.name, timestamps=timestamps, otherwise_latest=otherwise_latest)
     return None
 
 

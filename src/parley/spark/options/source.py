@@ -11,7 +11,13 @@ from parley.errors import ConfigError
 from parley.spark.options.bounds import Bound, Committed, check_order, ending_bound, starting_bound
 from parley.spark.options.kafka import read_client_options, read_fetch_options, without_effect
 from parley.spark.options.subscription import Subscription, read_subscription
-from parley.spark.options.texts import GivenOptions, Use, read_options
+from parley.spark.options.table import (
+    FETCH_OFFSET_NUM_RETRIES,
+    KAFKA_CONSUMER_POLL_TIMEOUT_MS,
+    MAX_OFFSETS_PER_TRIGGER,
+    MIN_OFFSETS_PER_TRIGGER,
+)
+from parley.spark.options.texts import GivenOptions, OptionValues, Use, read_options
 
 log = logging.getLogger("parley.spark")
 _said: set[str] = set()
@@ -30,20 +36,8 @@ class SourceOptions:
     subscription: Subscription
     start: Bound
     end: Bound | None
-    fail_on_data_loss: bool
-    min_partitions: int | None
-    max_records_per_partition: int | None
-    max_bytes_per_partition: int | None
-    max_offsets_per_trigger: int | None
-    max_bytes_per_trigger: int | None
-    min_offsets_per_trigger: int | None
-    max_trigger_delay_ms: int
-    commit_to_group: str | None
-    report_lag: bool
-    rack_from_env: str | None
-    push_filters: bool
-    offset_retries: int
-    offset_retry_interval_ms: int
+    own: OptionValues
+    """The data source's other options: `own[MIN_PARTITIONS]`."""
 
 
 def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
@@ -61,20 +55,7 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
         subscription=read_subscription(given),
         start=start,
         end=end,
-        fail_on_data_loss=given["failOnDataLoss"],
-        min_partitions=given["minPartitions"],
-        max_records_per_partition=given["maxRecordsPerPartition"],
-        max_bytes_per_partition=given["maxBytesPerPartition"],
-        max_offsets_per_trigger=given["maxOffsetsPerTrigger"],
-        max_bytes_per_trigger=given["maxBytesPerTrigger"],
-        min_offsets_per_trigger=given["minOffsetsPerTrigger"],
-        max_trigger_delay_ms=given["maxTriggerDelay"],
-        commit_to_group=given["commitToGroup"],
-        report_lag=given["reportLag"],
-        rack_from_env=given["rackFromEnv"],
-        push_filters=given["pushFilters"],
-        offset_retries=given["fetchOffset.numRetries"],
-        offset_retry_interval_ms=given["fetchOffset.retryIntervalMs"],
+        own=given.own,
     )
     looked_at = {"group.id"} if isinstance(start.everywhere, Committed) else set()
     others = {name: text for name, text in given.kafka.items() if name not in looked_at}
@@ -89,13 +70,14 @@ def _client(given: GivenOptions) -> ClientOptions:
     that starts, or a task in a new process, meets an outage as one that is running does.
     """
     one_call_ms = read_client_options(given.kafka).default_api_timeout_ms
-    patience_ms = min(one_call_ms * max(1, given["fetchOffset.numRetries"]), 2**31 - 1)
+    patience_ms = min(one_call_ms * max(1, given[FETCH_OFFSET_NUM_RETRIES]), 2**31 - 1)
     return read_client_options(given.kafka, bootstrap_timeout_ms=patience_ms)
 
 
 def _patience_ms(given: GivenOptions, client: ClientOptions) -> int:
-    if given.is_given("kafkaConsumer.pollTimeoutMs"):
-        return int(given["kafkaConsumer.pollTimeoutMs"])
+    poll_timeout_ms = given[KAFKA_CONSUMER_POLL_TIMEOUT_MS]
+    if poll_timeout_ms is not None:
+        return poll_timeout_ms
     is_given = option_names(ClientOptions).keys() & given.kafka.keys()
     if any(option_names(ClientOptions)[name] == "default_api_timeout_ms" for name in is_given):
         return client.default_api_timeout_ms
@@ -103,7 +85,7 @@ def _patience_ms(given: GivenOptions, client: ClientOptions) -> int:
 
 
 def _check_limits(given: GivenOptions) -> None:
-    least, most = given["minOffsetsPerTrigger"], given["maxOffsetsPerTrigger"]
+    least, most = given[MIN_OFFSETS_PER_TRIGGER], given[MAX_OFFSETS_PER_TRIGGER]
     if least is not None and most is not None and least > most:
         raise ConfigError(
             f"minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: lower "

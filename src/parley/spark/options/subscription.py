@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from parley.client import ClusterMetadata, TopicPartition
 from parley.errors import ConfigError, broker_error
 from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
+from parley.spark.options.table import ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN
 from parley.spark.options.texts import GivenOptions
 from parley.spark.values.java_regex import translate
 from parley.spark.values.offsets import show
 from parley.spark.values.user_json import read_partitions
 
-STRATEGIES = ("subscribe", "subscribePattern", "assign")
+STRATEGIES = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -51,16 +52,17 @@ class Subscription:
 
 def read_subscription(given: GivenOptions) -> Subscription:
     """Return what the options subscribe to. Raises ConfigError unless one of three does."""
-    named = [name for name in STRATEGIES if given.is_given(name)]
-    if len(named) != 1:
-        problem = "none is given" if not named else f"{' and '.join(named)} are given"
-        raise ConfigError(f"exactly one of {', '.join(STRATEGIES)} says what is read; {problem}")
-    text = given[named[0]]
-    if named[0] == "assign":
+    texts = {row.name: text for row in STRATEGIES if (text := given[row]) is not None}
+    if len(texts) != 1:
+        problem = "none is given" if not texts else f"{' and '.join(texts)} are given"
+        names = ", ".join(row.name for row in STRATEGIES)
+        raise ConfigError(f"exactly one of {names} says what is read; {problem}")
+    ((strategy, text),) = texts.items()
+    if strategy == "assign":
         partitions = read_partitions("assign", text)
         _check_names("assign", {tp.topic for tp in partitions})
         return Subscription(partitions=partitions)
-    if named[0] == "subscribePattern":
+    if strategy == "subscribePattern":
         return Subscription(pattern=translate(text), pattern_text=text)
     topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not topics:

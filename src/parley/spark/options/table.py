@@ -1,4 +1,5 @@
-"""The data source's own options as one typed table, beside what Spark's own `kafka` source has.
+"""The data source's own options as one table of typed rows, beside what Spark's own `kafka` source
+has. Whoever needs an option's value looks it up by its row: a new option is a row here and its use.
 
 Names are those of Spark's source where it has the option. `kafka.*` options are not here but in
 `options.kafka.py`. The documentation's table is printed from here (`markdown_table`).
@@ -6,327 +7,303 @@ Names are those of Spark's source where it has the option. `kafka.*` options are
 
 from __future__ import annotations
 
-from enum import Enum, Flag, auto
-from typing import NamedTuple, TypedDict, Unpack
-
-_INT32, _INT64 = 2**31 - 1, 2**63 - 1
-
-
-class Use(Flag):
-    """What a data source is opened for."""
-
-    BATCH_READ = auto()
-    STREAM_READ = auto()
-    BATCH_WRITE = auto()
-    STREAM_WRITE = auto()
-    READ = BATCH_READ | STREAM_READ
-    WRITE = BATCH_WRITE | STREAM_WRITE
-
-
-class Kind(Enum):
-    """How an option's text is read."""
-
-    TEXT = "text"
-    INTEGER = "integer"
-    BOOLEAN = "true or false"
-    MOMENT = "milliseconds since 1970-01-01 UTC, or a time ago such as -10 minutes"
-    DURATION = "a time such as 15m or 90 seconds"
-    BYTES = "bytes, also such as 64m"
-    JSON = "JSON"
-
-
-SAME = "the same"
-OURS = "–"
-
-
-class SparkOption(NamedTuple):
-    """One line of the table."""
-
-    name: str
-    use: Use
-    kind: Kind
-    default: str | int | None
-    doc: str
-    low: int | None = None
-    high: int | None = None
-    choices: tuple[str, ...] = ()
-    no_effect: str = ""
-    """Why the option is accepted although nothing comes of it."""
-    sparks: str = SAME
-    """How Spark's own source has it: `SAME`, `OURS` where it has none, or the difference."""
-
-
-class _More(TypedDict, total=False):
-    low: int | None
-    high: int | None
-    choices: tuple[str, ...]
-    no_effect: str
-    sparks: str
-
-
-def _read(
-    name: str, kind: Kind, default: str | int | None, doc: str, **more: Unpack[_More]
-) -> SparkOption:
-    return SparkOption(name, Use.READ, kind, default, doc, **more)
-
-
-def _stream(
-    name: str, kind: Kind, default: str | int | None, doc: str, **more: Unpack[_More]
-) -> SparkOption:
-    return SparkOption(name, Use.STREAM_READ, kind, default, doc, **more)
-
+from parley.spark.options.row import (
+    INT32,
+    INT64,
+    OURS,
+    Kind,
+    OptionValue,
+    SparkOption,
+    Use,
+    allowed,
+    boolean,
+    byte_count,
+    duration,
+    integer,
+    json_text,
+    moment,
+    text,
+)
 
 _POSITIONS = 'or JSON {"topic":{"0":23,"1":-2}} with -2 for earliest and -1 for latest'
 _BATCH_ONLY = "batch only"
 
-WHAT_IS_READ = (
-    _read("subscribe", Kind.TEXT, None, "topics to read, separated by commas"),
-    _read(
-        "subscribePattern",
-        Kind.TEXT,
-        None,
-        "Java regular expression that the whole name of a topic must match",
-    ),
-    _read("assign", Kind.JSON, None, 'partitions to read: {"topicA":[0,1],"topicB":[2]}'),
-    _read(
-        "startingOffsets",
-        Kind.TEXT,
-        None,
+
+# -- which records are read ------------------------------------------------------------------------
+
+SUBSCRIBE = text(
+    "subscribe",
+    None,
+    "topics to read, separated by commas",
+)
+SUBSCRIBE_PATTERN = text(
+    "subscribePattern",
+    None,
+    "Java regular expression that the whole name of a topic must match",
+)
+ASSIGN = json_text(
+    "assign",
+    None,
+    'partitions to read: {"topicA":[0,1],"topicB":[2]}',
+)
+STARTING_OFFSETS = text(
+    "startingOffsets",
+    None,
+    (
         "where a new query starts: earliest, latest (streams only), -10 minutes (ago), "
         "-100 offsets (before the end of each partition), committed, "
         "committed-or-earliest, committed-or-latest (where the group kafka.group.id is), "
-        f"{_POSITIONS}; default earliest for a batch, latest for a stream",
-        sparks="earliest, latest, JSON",
+        f"{_POSITIONS}; default earliest for a batch, latest for a stream"
     ),
-    _read(
-        "startingTimestamp",
-        Kind.MOMENT,
-        None,
-        "start at the first record this late",
-        low=0,
-        high=_INT64,
-        sparks="milliseconds only",
-    ),
-    _read(
-        "startingOffsetsByTimestamp",
-        Kind.JSON,
-        None,
-        'the same per partition: {"topic":{"0":1700000000000}}',
-    ),
-    _read(
-        "startingOffsetsByTimestampStrategy",
-        Kind.TEXT,
-        "error",
-        "where to start in a partition without a record that late (a time ago: always latest)",
-        choices=("error", "latest"),
-    ),
-    _read(
-        "endingOffsets",
-        Kind.TEXT,
-        None,
+    sparks="earliest, latest, JSON",
+)
+STARTING_TIMESTAMP = moment(
+    "startingTimestamp",
+    None,
+    "start at the first record this late",
+    low=0,
+    high=INT64,
+    sparks="milliseconds only",
+)
+STARTING_OFFSETS_BY_TIMESTAMP = json_text(
+    "startingOffsetsByTimestamp",
+    None,
+    'the same per partition: {"topic":{"0":1700000000000}}',
+)
+STARTING_OFFSETS_BY_TIMESTAMP_STRATEGY = text(
+    "startingOffsetsByTimestampStrategy",
+    "error",
+    "where to start in a partition without a record that late (a time ago: always latest)",
+    choices=("error", "latest"),
+)
+ENDING_OFFSETS = text(
+    "endingOffsets",
+    None,
+    (
         f"where reading ends (exclusive): latest {_POSITIONS}; default latest for a batch, "
-        "never for a stream",
-        sparks=_BATCH_ONLY,
+        "never for a stream"
     ),
-    _read(
-        "endingTimestamp",
-        Kind.MOMENT,
-        None,
-        "end in front of the first record this late",
-        low=0,
-        high=_INT64,
-        sparks=f"{_BATCH_ONLY}, milliseconds only",
-    ),
-    _read(
-        "endingOffsetsByTimestamp", Kind.JSON, None, "the same per partition", sparks=_BATCH_ONLY
-    ),
-    _read("includeHeaders", Kind.BOOLEAN, False, "whether rows have the column headers"),
-    _read(
-        "failOnDataLoss",
-        Kind.BOOLEAN,
-        True,
+    sparks=_BATCH_ONLY,
+)
+ENDING_TIMESTAMP = moment(
+    "endingTimestamp",
+    None,
+    "end in front of the first record this late",
+    low=0,
+    high=INT64,
+    sparks=f"{_BATCH_ONLY}, milliseconds only",
+)
+ENDING_OFFSETS_BY_TIMESTAMP = json_text(
+    "endingOffsetsByTimestamp",
+    None,
+    "the same per partition",
+    sparks=_BATCH_ONLY,
+)
+INCLUDE_HEADERS = boolean(
+    "includeHeaders",
+    False,
+    "whether rows have the column headers",
+)
+FAIL_ON_DATA_LOSS = boolean(
+    "failOnDataLoss",
+    True,
+    (
         "whether a query fails when records that it was to read are gone (else: a warning, "
-        "and it goes on)",
+        "and it goes on)"
     ),
 )
-"""Options that say which records are read."""
 
-HOW_MUCH_AT_ONCE = (
-    _read(
-        "minPartitions",
-        Kind.INTEGER,
-        None,
-        "tasks wanted at least: large ranges are split",
-        low=1,
-        high=_INT32,
-    ),
-    _read(
-        "maxRecordsPerPartition", Kind.INTEGER, None, "most offsets of one task", low=1, high=_INT64
-    ),
-    _read(
-        "maxBytesPerPartition",
-        Kind.BYTES,
-        None,
+# -- the size of tasks and micro-batches -----------------------------------------------------------
+
+MIN_PARTITIONS = integer(
+    "minPartitions",
+    None,
+    "tasks wanted at least: large ranges are split",
+    low=1,
+    high=INT32,
+)
+MAX_RECORDS_PER_PARTITION = integer(
+    "maxRecordsPerPartition",
+    None,
+    "most offsets of one task",
+    low=1,
+    high=INT64,
+)
+MAX_BYTES_PER_PARTITION = byte_count(
+    "maxBytesPerPartition",
+    None,
+    (
         "about the most bytes of keys and values of one task: partitions with large records "
-        "are split more",
-        low=1,
-        high=_INT64,
-        sparks=OURS,
+        "are split more"
     ),
-    _stream(
-        "maxOffsetsPerTrigger",
-        Kind.INTEGER,
-        None,
-        "most offsets of one micro-batch, shared among the partitions by what they have to offer",
-        low=1,
-        high=_INT64,
-    ),
-    _stream(
-        "maxBytesPerTrigger",
-        Kind.BYTES,
-        None,
-        "about the most bytes of keys and values of one micro-batch, estimated from samples "
-        "of what is next",
-        low=1,
-        high=_INT64,
-        sparks=OURS,
-    ),
-    _stream(
-        "minOffsetsPerTrigger",
-        Kind.INTEGER,
-        None,
-        "offsets that must have come before a micro-batch is run",
-        low=1,
-        high=_INT64,
-    ),
-    _stream(
-        "maxTriggerDelay",
-        Kind.DURATION,
-        15 * 60_000,
-        "longest wait for minOffsetsPerTrigger, after which less will do",
-        low=0,
-        high=_INT64,
-    ),
+    low=1,
+    high=INT64,
+    sparks=OURS,
 )
-"""Options that size tasks and micro-batches."""
+MAX_OFFSETS_PER_TRIGGER = integer(
+    "maxOffsetsPerTrigger",
+    None,
+    "most offsets of one micro-batch, shared among the partitions by what they have to offer",
+    use=Use.STREAM_READ,
+    low=1,
+    high=INT64,
+)
+MAX_BYTES_PER_TRIGGER = byte_count(
+    "maxBytesPerTrigger",
+    None,
+    (
+        "about the most bytes of keys and values of one micro-batch, estimated from samples "
+        "of what is next"
+    ),
+    use=Use.STREAM_READ,
+    low=1,
+    high=INT64,
+    sparks=OURS,
+)
+MIN_OFFSETS_PER_TRIGGER = integer(
+    "minOffsetsPerTrigger",
+    None,
+    "offsets that must have come before a micro-batch is run",
+    use=Use.STREAM_READ,
+    low=1,
+    high=INT64,
+)
+MAX_TRIGGER_DELAY = duration(
+    "maxTriggerDelay",
+    15 * 60_000,
+    "longest wait for minOffsetsPerTrigger, after which less will do",
+    use=Use.STREAM_READ,
+    low=0,
+    high=INT64,
+)
 
-THE_REST = (
-    _read(
-        "fetchOffset.numRetries",
-        Kind.INTEGER,
-        3,
+# -- asking brokers, and reporting -----------------------------------------------------------------
+
+FETCH_OFFSET_NUM_RETRIES = integer(
+    "fetchOffset.numRetries",
+    3,
+    (
         "how often a question is asked when no broker answers, each time "
         "for kafka.default.api.timeout.ms, and how often a log that seems "
-        "to have become shorter is asked for again",
-        low=0,
-        high=10_000,
+        "to have become shorter is asked for again"
     ),
-    _read(
-        "fetchOffset.retryIntervalMs",
-        Kind.INTEGER,
-        10,
-        "pause in between, in ms",
-        low=0,
-        high=_INT32,
-    ),
-    _read(
-        "kafkaConsumer.pollTimeoutMs",
-        Kind.INTEGER,
-        None,
+    low=0,
+    high=10_000,
+)
+FETCH_OFFSET_RETRY_INTERVAL_MS = integer(
+    "fetchOffset.retryIntervalMs",
+    10,
+    "pause in between, in ms",
+    low=0,
+    high=INT32,
+)
+KAFKA_CONSUMER_POLL_TIMEOUT_MS = integer(
+    "kafkaConsumer.pollTimeoutMs",
+    None,
+    (
         "longest wait of a task for records that should be there, in ms; without "
-        "it kafka.default.api.timeout.ms holds, and without both 180000",
-        low=1,
-        high=_INT32,
-        sparks="default 120000",
+        "it kafka.default.api.timeout.ms holds, and without both 180000"
     ),
-    _stream(
-        "commitToGroup",
-        Kind.TEXT,
-        None,
+    low=1,
+    high=INT32,
+    sparks="default 120000",
+)
+COMMIT_TO_GROUP = text(
+    "commitToGroup",
+    None,
+    (
         "group whose committed offsets follow the finished micro-batches, for lag monitors; "
-        "nothing is read from it",
-        sparks=OURS,
+        "nothing is read from it"
     ),
-    _stream(
-        "reportLag",
-        Kind.BOOLEAN,
-        False,
-        "whether the latest offsets in a query's progress also report the lag in bytes and in time",
-        sparks=OURS,
-    ),
-    SparkOption(
-        "pushFilters",
-        Use.BATCH_READ,
-        Kind.BOOLEAN,
-        False,
+    use=Use.STREAM_READ,
+    sparks=OURS,
+)
+REPORT_LAG = boolean(
+    "reportLag",
+    False,
+    "whether the latest offsets in a query's progress also report the lag in bytes and in time",
+    use=Use.STREAM_READ,
+    sparks=OURS,
+)
+PUSH_FILTERS = boolean(
+    "pushFilters",
+    False,
+    (
         "whether filters on topic, partition, offset and timestamp narrow what is read; needs "
-        "spark.sql.python.filterPushdown.enabled=true",
-        sparks=OURS,
+        "spark.sql.python.filterPushdown.enabled=true"
     ),
-    _read(
-        "rackFromEnv",
-        Kind.TEXT,
-        None,
+    use=Use.BATCH_READ,
+    sparks=OURS,
+)
+RACK_FROM_ENV = text(
+    "rackFromEnv",
+    None,
+    (
         "name of the environment variable of each executor that holds its rack, for reading "
-        "from the nearest replica",
-        sparks=OURS,
+        "from the nearest replica"
     ),
-    _read(
-        "groupIdPrefix",
-        Kind.TEXT,
-        None,
-        "prefix of group ids",
-        no_effect="parley reads without a consumer group",
-    ),
+    sparks=OURS,
 )
-"""Options about asking brokers and reporting."""
+GROUP_ID_PREFIX = text(
+    "groupIdPrefix",
+    None,
+    "prefix of group ids",
+    no_effect="parley reads without a consumer group",
+)
 
-WRITING = (
-    SparkOption(
-        "topic", Use.WRITE, Kind.TEXT, None, "topic of all rows; a column topic is ignored"
-    ),
-    SparkOption(
-        "delivery",
-        Use.WRITE,
-        Kind.TEXT,
-        "at-least-once",
-        "exactly-once: read_committed consumers see every row of every micro-batch once",
-        choices=("at-least-once", "exactly-once"),
-        sparks=OURS,
-    ),
-    SparkOption(
-        "transactionalIdPrefix",
-        Use.WRITE,
-        Kind.TEXT,
-        None,
+# -- writing ---------------------------------------------------------------------------------------
+
+TOPIC = text(
+    "topic",
+    None,
+    "topic of all rows; a column topic is ignored",
+    use=Use.WRITE,
+)
+DELIVERY = text(
+    "delivery",
+    "at-least-once",
+    "exactly-once: read_committed consumers see every row of every micro-batch once",
+    use=Use.WRITE,
+    choices=("at-least-once", "exactly-once"),
+    sparks=OURS,
+)
+TRANSACTIONAL_ID_PREFIX = text(
+    "transactionalIdPrefix",
+    None,
+    (
         "begin of the transactional ids and of the journal topic's name; without it made of "
-        "the checkpoint location",
-        sparks=OURS,
+        "the checkpoint location"
     ),
-    SparkOption(
-        "lostTransactions",
-        Use.STREAM_WRITE,
-        Kind.TEXT,
-        "fail",
-        "what to do about rows that expired between decision and commit: fail, or log them "
-        "and continue",
-        choices=("fail", "continue"),
-        sparks=OURS,
-    ),
-    SparkOption(
-        "rowHeader",
-        Use.WRITE,
-        Kind.TEXT,
-        None,
-        "name of a header to add to each record, query/batch/task/sequence, by which "
-        "consumers recognise repetitions",
-        sparks=OURS,
-    ),
+    use=Use.WRITE,
+    sparks=OURS,
 )
-"""Options of a write."""
+LOST_TRANSACTIONS = text(
+    "lostTransactions",
+    "fail",
+    (
+        "what to do about rows that expired between decision and commit: fail, or log them "
+        "and continue"
+    ),
+    use=Use.STREAM_WRITE,
+    choices=("fail", "continue"),
+    sparks=OURS,
+)
+ROW_HEADER = text(
+    "rowHeader",
+    None,
+    (
+        "name of a header to add to each record, query/batch/task/sequence, by which "
+        "consumers recognise repetitions"
+    ),
+    use=Use.WRITE,
+    sparks=OURS,
+)
 
-OPTIONS = (*WHAT_IS_READ, *HOW_MUCH_AT_ONCE, *THE_REST, *WRITING)
-"""Every option of the data source but `kafka.*`, in the order of the documentation."""
+
+OPTIONS: tuple[SparkOption[OptionValue], ...] = tuple(
+    row for row in globals().values() if isinstance(row, SparkOption)
+)
+"""Every row above, in the order of the documentation: the options but `kafka.*`."""
 
 _SPARKS_OWN = """
     subscribe subscribePattern assign startingOffsets startingTimestamp startingOffsetsByTimestamp
@@ -339,20 +316,6 @@ SPARKS_OWN_OPTIONS = frozenset(_SPARKS_OWN.split())
 """What the documentation of Spark's own source and sink lists, `kafka.*` aside. All
 of them are options here too.
 """
-
-
-def allowed(option: SparkOption) -> str:
-    """Return in words which values an option takes."""
-    if option.choices:
-        return " or ".join(option.choices)
-    if option.kind is Kind.INTEGER:
-        top = f" to {option.high}" if option.high not in (None, _INT64) else ""
-        return (
-            f"an integer from {option.low or 0}{top}"
-            if top
-            else f"an integer of at least {option.low or 0}"
-        )
-    return str(option.kind.value)
 
 
 def markdown_table() -> str:

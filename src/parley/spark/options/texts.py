@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeVar, cast
 
 from parley.errors import ConfigError, nearest_hint
-from parley.spark.options.table import OPTIONS, Kind, SparkOption, Use, allowed, markdown_table
+from parley.spark.options.row import INT64, Kind, OptionValue, SparkOption, Use, allowed
+from parley.spark.options.table import OPTIONS, markdown_table
 from parley.spark.values.moments import Ago, read_bytes, read_duration, read_moment
 
 __all__ = [
-    "OPTIONS", "GivenOptions", "Kind", "SparkOption", "Use", "allowed", "markdown_table",
-    "nearest_option", "read_options", "read_value",
+    "OPTIONS", "GivenOptions", "Kind", "OptionValues", "SparkOption", "Use", "allowed",
+    "markdown_table", "nearest_option", "read_options", "read_value",
 ]  # fmt: skip
 
-OptionValue: TypeAlias = str | int | Ago | None
-"""What an option's text is read as, by its kind."""
+V = TypeVar("V", bound=OptionValue)
 
-_INT64 = 2**63 - 1
 _NUMBERS: Mapping[Kind, Callable[[str], int | Ago]] = {
     Kind.INTEGER: int,
     Kind.MOMENT: read_moment,
@@ -44,29 +43,36 @@ _SPARKS_PREFIXES = ("option.", "spark.", "__")
 
 
 @dataclass(frozen=True, slots=True)
-class GivenOptions:
-    """A user's options, checked: typed values by the table's names, and the `kafka.*` texts."""
+class OptionValues:
+    """What a user gave, as typed values by the names of the table; `values[MIN_PARTITIONS]`."""
 
-    values: Mapping[str, OptionValue] = field(default_factory=dict)
+    given: Mapping[str, OptionValue] = field(default_factory=dict, hash=False)
+
+    def __getitem__(self, option: SparkOption[V]) -> V:
+        """Return the value of an option, its default where the user gave none."""
+        return cast("V", self.given.get(option.name, option.default))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenOptions:
+    """A user's options, checked: the data source's `own` ones and the `kafka.*` texts."""
+
+    own: OptionValues = field(default_factory=OptionValues)
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold credentials
     warnings: tuple[str, ...] = ()
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, option: SparkOption[V]) -> V:
         """Return the value of an option of the table, its default where the user gave none."""
-        return self.values[name]
-
-    def is_given(self, name: str) -> bool:
-        """Return whether the option has a value other than None."""
-        return self.values[name] is not None
+        return self.own[option]
 
 
 def read_options(options: Mapping[str, str], use: Use) -> GivenOptions:
-    """Return a user's options as typed values, defaults filled in.
+    """Return a user's options as typed values.
 
     Raises ConfigError for an option that does not exist (naming the nearest one) and for a value
     that cannot be read or is out of range.
     """
-    values: dict[str, OptionValue] = {option.name: option.default for option in OPTIONS}
+    values: dict[str, OptionValue] = {}
     kafka: dict[str, str] = {}
     warnings: list[str] = []
     for key, text in options.items():
@@ -84,7 +90,7 @@ def read_options(options: Mapping[str, str], use: Use) -> GivenOptions:
         if option.no_effect:
             warnings.append(f"option {option.name} has no effect: {option.no_effect}")
         values[option.name] = read_value(option, text)
-    return GivenOptions(values, kafka, tuple(warnings))
+    return GivenOptions(OptionValues(values), kafka, tuple(warnings))
 
 
 def nearest_option(name: str) -> str:
@@ -95,7 +101,7 @@ def nearest_option(name: str) -> str:
     return hint
 
 
-def read_value(option: SparkOption, text: str) -> str | int | Ago:
+def read_value(option: SparkOption[OptionValue], text: str) -> str | int | Ago:
     """Return an option's text as its type. Raises ConfigError with what is allowed."""
     text = str(text).strip()
     if option.kind is Kind.BOOLEAN:
@@ -113,19 +119,19 @@ def read_value(option: SparkOption, text: str) -> str | int | Ago:
     return text
 
 
-def _number(option: SparkOption, text: str) -> int | Ago:
+def _number(option: SparkOption[OptionValue], text: str) -> int | Ago:
     try:
         value = _NUMBERS[option.kind](text)
     except ValueError:
         raise _bad(option, text) from None
     low = option.low if option.low is not None else 0
-    high = option.high if option.high is not None else _INT64
+    high = option.high if option.high is not None else INT64
     if not isinstance(value, Ago) and not low <= value <= high:
         raise _bad(option, text)
     return value
 
 
-def _bad(option: SparkOption, text: str) -> ConfigError:
+def _bad(option: SparkOption[OptionValue], text: str) -> ConfigError:
     return ConfigError(
         f'{option.name}="{text}" cannot be used: {allowed(option)} is expected ({option.doc})'
     )

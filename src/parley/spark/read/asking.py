@@ -16,6 +16,7 @@ from parley.client import Client, ClientOptions
 from parley.errors import KafkaError
 from parley.spark.clients import client_for
 from parley.spark.options.source import SourceOptions
+from parley.spark.options.table import FETCH_OFFSET_NUM_RETRIES, FETCH_OFFSET_RETRY_INTERVAL_MS
 
 log = logging.getLogger("parley.spark")
 T = TypeVar("T")
@@ -31,7 +32,7 @@ def ask(options: SourceOptions, question: Callable[[Client], T]) -> T:
     first broker for as long (`bootstrap_timeout_ms`), and reports a name that cannot be resolved at
     once.
     """
-    attempts = max(1, options.offset_retries)
+    attempts = max(1, options.own[FETCH_OFFSET_NUM_RETRIES])
     for attempt in range(1, attempts + 1):
         try:
             answer = question(client_for(options.client))
@@ -41,7 +42,7 @@ def ask(options: SourceOptions, question: Callable[[Client], T]) -> T:
             log.warning(
                 "%s Asking again (%d of %d, fetchOffset.numRetries).", error, attempt + 1, attempts
             )
-            time.sleep(options.offset_retry_interval_ms / 1000)
+            time.sleep(options.own[FETCH_OFFSET_RETRY_INTERVAL_MS] / 1000)
         else:
             _answered.add(options.client)
             return answer

@@ -30,6 +30,12 @@ from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
 from parley.spark.options.bounds import Bound, Committed
 from parley.spark.options.source import SourceOptions
 from parley.spark.options.subscription import check_existence, select_partitions
+from parley.spark.options.table import (
+    FAIL_ON_DATA_LOSS,
+    MAX_BYTES_PER_PARTITION,
+    MAX_RECORDS_PER_PARTITION,
+    MIN_PARTITIONS,
+)
 from parley.spark.read import asking
 from parley.spark.read.history import Histories
 from parley.spark.read.loss import LossPolicy
@@ -55,7 +61,7 @@ class Planner:
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
-        self.policy = LossPolicy(options.fail_on_data_loss)
+        self.policy = LossPolicy(options.own[FAIL_ON_DATA_LOSS])
         self.histories = Histories(self._epoch_ends)
         self._assignment: Assignment | None = None
         self._asked_at = 0.0
@@ -129,14 +135,14 @@ class Planner:
         maxBytesPerPartition say.
         """
         options, densities = self.options, None
-        if options.max_bytes_per_partition is not None:
+        if options.own[MAX_BYTES_PER_PARTITION] is not None:
             level = options.fetch.isolation_level
             densities = asking.ask(options, lambda client: sample_ranges(client, ranges, level))
         return split_ranges(
             ranges,
-            min_partitions=options.min_partitions,
-            max_records=options.max_records_per_partition,
-            max_bytes=options.max_bytes_per_partition,
+            min_partitions=options.own[MIN_PARTITIONS],
+            max_records=options.own[MAX_RECORDS_PER_PARTITION],
+            max_bytes=options.own[MAX_BYTES_PER_PARTITION],
             densities=densities,
         )
 

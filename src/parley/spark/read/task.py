@@ -31,6 +31,7 @@ from parley.errors.codes import (
 )
 from parley.spark.clients import client_for
 from parley.spark.options.source import SourceOptions
+from parley.spark.options.table import FAIL_ON_DATA_LOSS, RACK_FROM_ENV
 from parley.spark.read.loss import LossPolicy
 from parley.spark.read.ranges import OffsetRange
 from parley.spark.values.numbers import stored_schema, to_numbers
@@ -65,7 +66,7 @@ def read_range(
     fetch = options.fetch.replace(shape=spark_shape(stored_schema(schema)))
     if rack := _rack(options):
         fetch = fetch.replace(client_rack=rack)
-    policy = LossPolicy(options.fail_on_data_loss, hint)
+    policy = LossPolicy(options.own[FAIL_ON_DATA_LOSS], hint)
     position, end, epoch, planned_epoch = task.start, task.end, task.leader_epoch, task.leader_epoch
     topic_id = parse_uuid(task.topic_id) if task.topic_id else ZERO_UUID
     while position < end:
@@ -103,7 +104,8 @@ def _overflow(
 
 
 def _rack(options: SourceOptions) -> str:
-    return os.environ.get(options.rack_from_env, "") if options.rack_from_env is not None else ""
+    name = options.own[RACK_FROM_ENV]
+    return os.environ.get(name, "") if name is not None else ""
 
 
 def _end_of_plan(

@@ -8,6 +8,14 @@ from __future__ import annotations
 from parley.client import TopicPartition
 from parley.spark.clients import client_for
 from parley.spark.options.source import SourceOptions
+from parley.spark.options.table import (
+    COMMIT_TO_GROUP,
+    MAX_BYTES_PER_TRIGGER,
+    MAX_OFFSETS_PER_TRIGGER,
+    MAX_TRIGGER_DELAY,
+    MIN_OFFSETS_PER_TRIGGER,
+    REPORT_LAG,
+)
 from parley.spark.read import asking
 from parley.spark.read.planner import Planner
 from parley.spark.read.ranges import OffsetRange
@@ -38,11 +46,11 @@ class StreamDriver:
         self.planner = Planner(options)
         self._options = options
         self._ending = None if options.end is None else Ending(options.end)
-        self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        self._pace = Pace(options.own[MIN_OFFSETS_PER_TRIGGER], options.own[MAX_TRIGGER_DELAY])
         self._sampler = Sampler()
         self._group = None
-        if options.commit_to_group is not None:
-            self._group = GroupProgress(client_for(options.client), options.commit_to_group)
+        if (group := options.own[COMMIT_TO_GROUP]) is not None:
+            self._group = GroupProgress(client_for(options.client), group)
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._seen: Offsets | None = None
@@ -91,19 +99,15 @@ class StreamDriver:
         return advance(start, end, cuts)
 
     def _must_measure(self, *, without_limits: bool) -> bool:
-        options = self._options
-        limits = (
-            options.max_offsets_per_trigger,
-            options.max_bytes_per_trigger,
-            options.min_offsets_per_trigger,
-        )
+        own = self._options.own
+        limits = (MAX_OFFSETS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, MIN_OFFSETS_PER_TRIGGER)
         return (
-            options.report_lag or not without_limits or any(limit is not None for limit in limits)
+            own[REPORT_LAG] or not without_limits or any(own[limit] is not None for limit in limits)
         )
 
     def _must_sample(self, without_limits: bool) -> bool:
-        return self._options.report_lag or (
-            self._options.max_bytes_per_trigger is not None and not without_limits
+        return self._options.own[REPORT_LAG] or (
+            self._options.own[MAX_BYTES_PER_TRIGGER] is not None and not without_limits
         )
 
     def _samples(
@@ -137,9 +141,14 @@ class StreamDriver:
             and self._pace.waits(sum(sizes.values()), self.planner.now_ms())
         ):
             return start
-        rows = max_rows if max_rows is not None else self._options.max_offsets_per_trigger
+        rows = max_rows if max_rows is not None else self._options.own[MAX_OFFSETS_PER_TRIGGER]
         return limited(
-            start, end, starts, rows, self._options.max_bytes_per_trigger, densities(samples, sizes)
+            start,
+            end,
+            starts,
+            rows,
+            self._options.own[MAX_BYTES_PER_TRIGGER],
+            densities(samples, sizes),
         )
 
     def _say(
@@ -152,7 +161,7 @@ class StreamDriver:
         query began this trigger.
         """
         found = newest.to_json()
-        if not self._options.report_lag or starts is None:
+        if not self._options.own[REPORT_LAG] or starts is None:
             return found
         sizes = {
             tp: max(0, newest.positions[tp] - first)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from parley.client import TopicPartition
 from parley.errors import BrokerError
 from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
+from parley.spark.options.table import FETCH_OFFSET_NUM_RETRIES, FETCH_OFFSET_RETRY_INTERVAL_MS
 from parley.spark.read.planner import Planner
 from parley.spark.read.ranges import OffsetRange
 from parley.spark.stream.limits import limit_offsets
@@ -38,14 +39,14 @@ def newest_offsets(planner: Planner, start: Offsets, seen: Offsets | None = None
     (KIP-207). So is a leader epoch that fell, for a leader of yesterday may have answered, and a
     topic that vanished between the two questions.
     """
-    for attempt in range(planner.options.offset_retries + 1):
+    for attempt in range(planner.options.own[FETCH_OFFSET_NUM_RETRIES] + 1):
         found = _look(planner, fresh=attempt > 0)
         if not attempt and advance(start, found) is not start:
             # Something moved: make sure that it moved in the topic that we think it is.
             found = _look(planner, fresh=True)
         if not shrunk(start, found) and not doubtful(start, found, seen):
             break
-        time.sleep(planner.options.offset_retry_interval_ms / 1000)
+        time.sleep(planner.options.own[FETCH_OFFSET_RETRY_INTERVAL_MS] / 1000)
     return found
 
 

@@ -24,6 +24,11 @@ from pyspark.sql.streaming.datasource import (
 
 from parley.spark.edge import edge
 from parley.spark.options.source import SourceOptions
+from parley.spark.options.table import (
+    MAX_BYTES_PER_TRIGGER,
+    MAX_OFFSETS_PER_TRIGGER,
+    MIN_OFFSETS_PER_TRIGGER,
+)
 from parley.spark.read.reader import RangePartition
 from parley.spark.read.task import read_range
 from parley.spark.stream.driver import StreamDriver
@@ -57,13 +62,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return a micro-batch's limit. Spark knows single ones: the driver looks at all."""
-        options = self._options
-        if options.max_offsets_per_trigger is not None:
-            return ReadMaxRows(options.max_offsets_per_trigger)
-        if options.max_bytes_per_trigger is not None:
-            return ReadMaxBytes(options.max_bytes_per_trigger)
-        if options.min_offsets_per_trigger is not None:
-            return ReadMinRows(options.min_offsets_per_trigger)
+        own = self._options.own
+        if (most_rows := own[MAX_OFFSETS_PER_TRIGGER]) is not None:
+            return ReadMaxRows(most_rows)
+        if (most_bytes := own[MAX_BYTES_PER_TRIGGER]) is not None:
+            return ReadMaxBytes(most_bytes)
+        if (least_rows := own[MIN_OFFSETS_PER_TRIGGER]) is not None:
+            return ReadMinRows(least_rows)
         return ReadAllAvailable()
 
     @edge

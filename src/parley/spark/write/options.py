@@ -11,7 +11,8 @@ from parley.client import ClientOptions, ProduceOptions
 from parley.errors import ConfigError
 from parley.spark.options.kafka import read_client_options, read_produce_options, without_effect
 from parley.spark.options.source import say_once
-from parley.spark.options.texts import GivenOptions, Use, read_options
+from parley.spark.options.table import DELIVERY, LOST_TRANSACTIONS, TRANSACTIONAL_ID_PREFIX
+from parley.spark.options.texts import GivenOptions, OptionValues, Use, read_options
 
 EXACTLY_ONCE = "exactly-once"
 DEFAULT_TIMEOUT_MS = 900_000
@@ -36,12 +37,12 @@ class TransactionSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SinkOptions:
-    """Everything that a writer needs to know. `topic` is None where the rows say it."""
+    """Everything that a writer needs to know."""
 
     client: ClientOptions
     produce: ProduceOptions
-    topic: str | None
-    row_header: str | None = None
+    own: OptionValues
+    """The data source's own options: `own[ROW_HEADER]`."""
     transactions: TransactionSettings | None = None
     """None for at-least-once."""
 
@@ -53,19 +54,18 @@ def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
     client = _client(given.kafka, produce)
     transactions = None
     others = dict(given.kafka)
-    if given["delivery"] == EXACTLY_ONCE:
+    if given[DELIVERY] == EXACTLY_ONCE:
         others.pop(_TIMEOUT, None)
         _check_guarantees(produce)
         transactions = TransactionSettings(
             prefix=_prefix(given, options, use),
             timeout_ms=_timeout_ms(given.kafka),
-            go_on_after_loss=given["lostTransactions"] == "continue",
+            go_on_after_loss=given[LOST_TRANSACTIONS] == "continue",
         )
     found = SinkOptions(
         client=client,
         produce=produce,
-        topic=given["topic"],
-        row_header=given["rowHeader"],
+        own=given.own,
         transactions=transactions,
     )
     say_once([*given.warnings, *without_effect(others, ProduceOptions)])
@@ -100,14 +100,14 @@ def checkpoint_prefix(location: str) -> str:
 
 
 def _prefix(given: GivenOptions, options: Mapping[str, str], use: Use) -> str:
-    prefix = given["transactionalIdPrefix"]
+    prefix = given[TRANSACTIONAL_ID_PREFIX]
     if prefix is not None:
         if _PREFIX.fullmatch(prefix) is None:
             raise ConfigError(
                 f'transactionalIdPrefix="{prefix}" cannot be used: 1 to 200 letters, digits, dots, '
                 "underscores and hyphens are expected, for the journal's topic is named after it"
             )
-        return str(prefix)
+        return prefix
     if use & Use.BATCH_WRITE:
         return "parley"
     location = next(

@@ -48,6 +48,7 @@ def columns_to_write(schema: StructType, options: SinkOptions) -> tuple[str, ...
     mentions the others once.
     """
     from parley.spark.options.source import say_once
+    from parley.spark.options.table import TOPIC
     from parley.spark.values.schema import check_write_schema, left_out
 
     others = [f'"{name}"' for name in left_out(schema)]
@@ -55,7 +56,7 @@ def columns_to_write(schema: StructType, options: SinkOptions) -> tuple[str, ...
         say_once(
             [f"not written, for a Kafka record has no place for it: column {', '.join(others)}"]
         )
-    return check_write_schema(schema, has_topic_option=options.topic is not None)
+    return check_write_schema(schema, has_topic_option=options.own[TOPIC] is not None)
 
 
 def write_rows(rows: TaskRows, options: SinkOptions) -> WrittenRows:
@@ -64,6 +65,7 @@ def write_rows(rows: TaskRows, options: SinkOptions) -> WrittenRows:
     Raises ConfigError naming the row that has no topic, the broker's error, or RequestTimedOut.
     """
     from parley.spark.clients import client_for
+    from parley.spark.options.table import TOPIC
 
     batches = iter(rows)
     first = next(batches, None)
@@ -71,7 +73,7 @@ def write_rows(rows: TaskRows, options: SinkOptions) -> WrittenRows:
         return WrittenRows(0)
     try:
         result = client_for(options.client).produce(
-            options.topic, _with(first, batches), options=options.produce
+            options.own[TOPIC], _with(first, batches), options=options.produce
         )
     except KafkaError as error:
         rows.explain(error)
@@ -100,11 +102,12 @@ class _Writer:
     def _rows(
         self, iterator: Iterator[pyarrow.RecordBatch], what: BatchOfQuery, slot: int
     ) -> TaskRows:
+        from parley.spark.options.table import ROW_HEADER
         from parley.spark.worker_memory import settle_memory
         from parley.spark.write.rows import RowHeader, TaskRows
 
         settle_memory()
-        name = self._options.row_header
+        name = self._options.own[ROW_HEADER]
         header = RowHeader(name, f"{what.query}/{what.batch}/{slot}") if name is not None else None
         return TaskRows(iterator, self._columns, header)
 
@@ -112,12 +115,13 @@ class _Writer:
         self, plan: Plan, what: BatchOfQuery, slot: int, iterator: Iterator[pyarrow.RecordBatch]
     ) -> Prepared | NothingToCommit:
         from parley.spark.clients import client_for
+        from parley.spark.options.table import TOPIC
         from parley.spark.write.attempt import attempt
         from parley.spark.write.kafka import Coordinators, TransactionWriting
 
         options, rows = self._options, self._rows(iterator, what, slot)
         client, timeout_ms = client_for(options.client), _settings(options).timeout_ms
-        write = TransactionWriting(client, timeout_ms, options.topic, options.produce)
+        write = TransactionWriting(client, timeout_ms, options.own[TOPIC], options.produce)
         try:
             return attempt(plan, what, slot, iter(rows), Coordinators(client, timeout_ms), write)
         except KafkaError as error:
