@@ -1,7 +1,5 @@
-"""SASL mechanisms as state machines for both ends: PLAIN, SCRAM-SHA-256/512, OAUTHBEARER.
-
-Map: `base` is what a mechanism is; `plain`, `scram`, `oauthbearer`; `mechanisms` is the table of
-them.
+"""SASL mechanisms as state machines for both ends, one module per mechanism, and `mechanisms`, the
+table of them. `base` is what a mechanism is.
 """
 
 from parley.protocol.sasl.base import (
