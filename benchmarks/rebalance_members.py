@@ -106,6 +106,23 @@ class Ownership:
         }
 
 
+class Watching:
+    """What a listener says of a member's partitions, beside the base class that its client wants.
+
+    parley and aiokafka call the same names, and both await them.
+    """
+
+    def __init__(self, number: int, ownership: Ownership) -> None:
+        self._number = number
+        self._ownership = ownership
+
+    async def on_partitions_assigned(self, assigned: Iterable[Part]) -> None:
+        self._ownership.assigned(self._number, assigned)
+
+    async def on_partitions_revoked(self, revoked: Iterable[Part]) -> None:
+        self._ownership.revoked(self._number, revoked)
+
+
 class Group:
     """Members of one client, each of which polls until the process ends."""
 
@@ -155,14 +172,10 @@ async def parley_member(
     more: Options,
     poll_ms: int,
 ) -> None:
-    from parley.client import AsyncConsumer, ConsumerRebalanceListener, TopicPartition
+    from parley.client import AsyncConsumer, ConsumerRebalanceListener
 
-    class Listener(ConsumerRebalanceListener):
-        def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
-            ownership.assigned(number, assigned)
-
-        def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
-            ownership.revoked(number, revoked)
+    class Listener(Watching, ConsumerRebalanceListener):
+        pass
 
     beats: Options = {"heartbeat_interval_ms": HEARTBEAT_MS}
     async with AsyncConsumer(
@@ -170,7 +183,7 @@ async def parley_member(
         group_id=group,
         **(more if more.get("group_protocol") == "consumer" else {**beats, **more}),
     ) as consumer:
-        consumer.subscribe([topic], listener=Listener())
+        consumer.subscribe([topic], listener=Listener(number, ownership))
         while True:
             await consumer.getmany(timeout_ms=poll_ms)
 
@@ -189,12 +202,8 @@ async def aiokafka_member(
         import aiokafka
         from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
-    class Listener(aiokafka.ConsumerRebalanceListener):
-        async def on_partitions_assigned(self, assigned: set[aiokafka.TopicPartition]) -> None:
-            ownership.assigned(number, assigned)
-
-        async def on_partitions_revoked(self, revoked: set[aiokafka.TopicPartition]) -> None:
-            ownership.revoked(number, revoked)
+    class Listener(Watching, aiokafka.ConsumerRebalanceListener):
+        pass
 
     consumer = aiokafka.AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
@@ -205,7 +214,7 @@ async def aiokafka_member(
             **more,
         },
     )
-    consumer.subscribe([topic], listener=Listener())
+    consumer.subscribe([topic], listener=Listener(number, ownership))
     await consumer.start()
     while True:
         await consumer.getmany(timeout_ms=poll_ms)
