@@ -5,9 +5,10 @@ side. `Backend` is the interface below (sockets, or `MemoryBackend`), `Clock` th
 
 Map: `stream` is what a network is; `asyncio_backend`, `asyncio_listener` and `memory_backend` stand
 behind it, `clock` beside it. Clients: `opening` makes a `connection` (`login`, `tls`, `oauth`),
-which gives a `reply`; `pool` keeps them as `pool_plan` says, `probe_outcomes` remembers addresses.
-Brokers: `server`, `server_settings`, `idle`. `address`, `options`, `failures`, `work`, `shared`,
-`lines`; `blocking` makes blocking methods.
+which gives a `reply`; `endings` is what is said when it is over. `pool` keeps them as `pool_plan`
+says, `probe_outcomes` remembers addresses. Brokers: `server`, `server_connection`,
+`server_settings`, `idle`. Both: `address`, `options`, `failures`, `work`, `shared`, `lines`;
+`blocking` makes blocking methods.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from parley.net.stream import Backend, Listener, Receiver, Stream
 
 if TYPE_CHECKING:
     from parley.net.memory_backend import Faults, MemoryBackend, MemoryStream, Way
-    from parley.net.server import Server, ServerConnection, serve
+    from parley.net.server import Server, serve
+    from parley.net.server_connection import ServerConnection
     from parley.net.server_settings import ServerSettings
 
 __all__ = [
@@ -74,7 +76,7 @@ _HOME = {
     "MemoryStream": "parley.net.memory_backend",
     "Way": "parley.net.memory_backend",
     "Server": "parley.net.server",
-    "ServerConnection": "parley.net.server",
+    "ServerConnection": "parley.net.server_connection",
     "serve": "parley.net.server",
     "ServerSettings": "parley.net.server_settings",
 }

@@ -14,25 +14,12 @@ import asyncio
 import logging
 from typing import Any, TypeVar
 
-from parley.errors import (
-    AuthenticationError,
-    KafkaError,
-    NetworkError,
-    RemoteProtocolError,
-    RequestTimedOut,
-)
+from parley.errors import KafkaError, RequestTimedOut
 from parley.messages import Message, Request
 from parley.net.address import Address
 from parley.net.clock import Clock, Deadline, TimerHandle
-from parley.net.failures import (
-    AUTHENTICATION,
-    NO_LOGIN_HINT,
-    REQUEST,
-    SILENCE_HINT,
-    VERSIONS,
-    explain,
-    lost_request,
-)
+from parley.net.endings import CLOSED_HERE, failed_opening, failed_request, is_over, overdue
+from parley.net.failures import REQUEST, explain
 from parley.net.login import make_mechanism
 from parley.net.options import ConnectOptions
 from parley.net.reply import Reply
@@ -48,7 +35,6 @@ from parley.protocol import (
     Event,
     Negotiated,
     ResponseReceived,
-    State,
     Work,
 )
 from parley.protocol.sasl import ClientMechanism
@@ -283,15 +269,20 @@ class BrokerConnection:
     def _end(self, event: Closed) -> None:
         self.error = event.error
         self.last_used_ms = self.clock.now_ms()
-        _log.debug(
-            "connection to %s is over: %s", self.address, event.error or "closed by this side"
-        )
+        _log.debug("connection to %s is over: %s", self.address, event.error or CLOSED_HERE)
         for timer in (self._timer, self._login_timer, self._login_task):
             if timer is not None:
                 timer.cancel()
-        _fail(self._negotiated, self._failed_opening(event.error))
+        _fail(self._negotiated, failed_opening(self.address, event.error))
         for correlation_id, (waiting, api_key) in self._waiting.items():
-            _fail(waiting, self._failed_request(event.error, correlation_id, api_key))
+            error = failed_request(
+                self.address,
+                event.error,
+                api_key,
+                is_overdue=correlation_id in self._expired,
+                hints=self._may_want_login,
+            )
+            _fail(waiting, error)
         self._waiting.clear()
         if self._stream is None:
             return
@@ -301,44 +292,12 @@ class BrokerConnection:
         else:
             self._stream.abort()
 
-    def _failed_opening(self, error: KafkaError | None) -> KafkaError:
-        if error is None or isinstance(error, NetworkError):
-            text = "closed by this side" if error is None else str(error)
-            kind = RequestTimedOut if isinstance(error, RequestTimedOut) else NetworkError
-            stage = VERSIONS if error is None else error.stage
-            return _caused(
-                kind(f"{self.address}: {text}", address=str(self.address), stage=stage), error
-            )
-        if isinstance(error, AuthenticationError):
-            return _caused(AuthenticationError(f"{self.address}: {error}"), error)
-        if isinstance(error, RemoteProtocolError):
-            return _caused(RemoteProtocolError(f"{self.address}: {error}"), error)
-        return error
-
-    def _failed_request(
-        self, error: KafkaError | None, correlation_id: int, api_key: int
-    ) -> KafkaError:
-        if isinstance(error, RemoteProtocolError):
-            return _caused(RemoteProtocolError(f"{self.address}: {error}"), error)
-        if correlation_id in self._expired:
-            return RequestTimedOut(
-                f"{self.address} did not answer in time; whether it acted on the request is "
-                "unknown",
-                address=str(self.address),
-                stage=REQUEST,
-            )
-        return self._why_closed(lost_request(api_key, error))
-
     def _why_closed(self, consequence: str) -> KafkaError:
-        why = "closed by this side" if self.error is None else str(self.error)
-        text = f"the connection to {self.address} is over ({why}); {consequence}"
-        if (
-            not self._was_answered
-            and not self._options.uses_sasl
-            and isinstance(self.error, NetworkError)
-        ):
-            text += f". {NO_LOGIN_HINT}"
-        return _caused(NetworkError(text, address=str(self.address), stage=REQUEST), self.error)
+        return is_over(self.address, self.error, consequence, hints=self._may_want_login)
+
+    @property
+    def _may_want_login(self) -> bool:
+        return not self._was_answered and not self._options.uses_sasl
 
     def _forget(self, correlation_id: int, future: asyncio.Future[Reply[R]]) -> None:
         if future.cancelled() and self._waiting.pop(correlation_id, None) is not None:
@@ -377,7 +336,7 @@ class BrokerConnection:
         expired = self._protocol.expired(self.clock.now_ms())
         if expired:
             self._expired = frozenset(expired)
-            self._protocol.close(self._timed_out())
+            self._protocol.close(overdue(self.address, self._protocol.state))
             self._pump()
             return
         next_ms = self._protocol.next_deadline_ms()
@@ -407,22 +366,6 @@ class BrokerConnection:
                 self._watch(now_ms + timeout_ms)
         self._login_task = None  # what follows must not cancel this very task
         self._pump()
-
-    def _timed_out(self) -> RequestTimedOut:
-        if self._protocol.state is State.NEGOTIATING:
-            text = f"ApiVersions was not answered in time: {SILENCE_HINT}"
-            return RequestTimedOut(text, address=str(self.address), stage=VERSIONS)
-        if self._protocol.state is State.AUTHENTICATING:
-            text = "the login was not answered in time"
-            return RequestTimedOut(text, address=str(self.address), stage=AUTHENTICATION)
-        return RequestTimedOut(
-            "an earlier request was not answered in time", address=str(self.address), stage=REQUEST
-        )
-
-
-def _caused(error: KafkaError, cause: BaseException | None) -> KafkaError:
-    error.__cause__ = cause
-    return error
 
 
 def _fail(future: asyncio.Future[T], error: KafkaError) -> None:

@@ -19,7 +19,7 @@ from parley.net import (
     serve,
 )
 from parley.net.clock import settle
-from parley.net.server import READ_AHEAD_BYTES
+from parley.net.server_connection import READ_AHEAD_BYTES
 from parley.protocol import RequestReceived, ServeAll
 
 from ...support import GENEROUS_S

@@ -273,6 +273,7 @@ print(rows, *sys.modules)
         "parley.protocol.broker",
         "parley.protocol.broker_login",
         "parley.net.server",
+        "parley.net.server_connection",
         "parley.net.memory_backend",
     }
     if kernel_info().native:
