@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from parley.devcluster import LocalCluster
-from parley.devcluster.handlers import h01_fetch, produce_ahead
+from parley.devcluster.handlers import old_readers, produce_ahead
 from parley.devcluster.state.log import appending
 from parley.messages import MetadataRequest, ProduceRequest
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, offsets_of
@@ -128,7 +128,7 @@ def _threads_of(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list
 def test_a_large_fetch_is_converted_in_a_thread(
     leader: Talk, batch: Batch, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    threads = _threads_of(monkeypatch, h01_fetch, "convert")
+    threads = _threads_of(monkeypatch, old_readers, "convert")
     leader.produce(batch(10))
     leader.fetch(0, version=version)
     assert not any(thread.startswith("asyncio_") for thread in threads), "a small one is not"

@@ -31,18 +31,15 @@ from functools import partial
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, LeaderHints, Slices, Wait
 from parley.devcluster.handlers.fetching import FIRST_ID_VERSION, Answered, Reading
+from parley.devcluster.handlers.old_readers import CODEC_ZSTD, OldReader, Place
 from parley.devcluster.handlers.produce_ahead import is_large
 from parley.devcluster.state.fetch_sessions import Followed
-from parley.devcluster.state.log.batches import walk
-from parley.devcluster.state.log.log import ReadResult
 from parley.devcluster.state.log.replica import Replica
 from parley.devcluster.state.log.selection import preferred_replica
 from parley.devcluster.state.log.transactions import AbortedTransaction
 from parley.devcluster.state.refused import Refused
-from parley.errors import CorruptRecordError, UnsupportedVersionError
 from parley.errors.codes import (
     CLUSTER_AUTHORIZATION_FAILED,
-    CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
     INCONSISTENT_TOPIC_ID,
     KAFKA_STORAGE_ERROR,
@@ -51,17 +48,12 @@ from parley.errors.codes import (
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_COMPRESSION_TYPE,
 )
 from parley.messages import FetchRequest, FetchResponse
-from parley.records import convert
 from parley.schema import ApiKey, VersionRange
 
 READ_COMMITTED = 1
-CODEC_ZSTD = 4
-FIRST_ZSTD_VERSION = 10
 FIRST_WHOLE_BATCH_VERSION = 3
-FIRST_MAGIC_2_VERSION = 4
 FIRST_FOLLOWER_VERSION = 11
 FIRST_DIVERGING_VERSION = 12
 FIRST_HINT_VERSION = 16
@@ -248,17 +240,16 @@ class _Fetch:
         # Brokers slice the log at the limit, inside a batch if need be: that is what conversion may
         # fill.
         sliced = found.size if found.next_offset >= end else max(found.size, limit)
-        rewrite, version, has_zstd = None, self._call.version, CODEC_ZSTD in replica.codecs
-        if found.parts and (
-            version < FIRST_MAGIC_2_VERSION or (version < FIRST_ZSTD_VERSION and has_zstd)
-        ):
+        rewrite, reader = None, OldReader(self._call.version, self._call.profile.behaviour)
+        if found.parts and reader.may_need_rewriting(replica.codecs):
+            place = Place(one.followed.topic, one.followed.index, asked.fetch_offset)
             rewrite = partial(
-                self._in_readers_format,
-                one,
-                has_zstd,
+                reader.rewritten,
                 found,
-                sliced,
-                None if self._whole else limit,
+                place,
+                has_zstd=CODEC_ZSTD in replica.codecs,
+                sliced=sliced,
+                most=None if self._whole else limit,
             )
         aborted: Sequence[AbortedTransaction] = ()
         if self._request.isolation_level == READ_COMMITTED:
@@ -295,42 +286,6 @@ class _Fetch:
         if found.epoch < asked.last_fetched_epoch or found.end_offset < asked.fetch_offset:
             return found.epoch, found.end_offset
         return None
-
-    def _in_readers_format(
-        self, one: _Wanted, has_zstd: bool, found: ReadResult, sliced: int, most: int | None
-    ) -> tuple[Sequence[memoryview | bytes], int]:
-        """Return what the reader's version can read, cut to `most` bytes, and
-        its size. Raises Refused.
-        """
-        version, size = self._call.version, found.size
-        parts: Sequence[memoryview | bytes] = found.parts
-        if has_zstd and any(facts.codec == CODEC_ZSTD for part in parts for _, facts in walk(part)):
-            raise Refused(UNSUPPORTED_COMPRESSION_TYPE)
-        magic = 1 if version >= 2 else 0
-        if version < FIRST_MAGIC_2_VERSION and any(
-            f.magic > magic for part in parts for _, f in walk(part)
-        ):
-            parts, size = self._converted(one, parts, magic, sliced)
-        if most is not None and size > most:
-            parts, size = [b"".join(parts)[:most]], most
-        return parts, size
-
-    def _converted(
-        self, one: _Wanted, parts: Sequence[memoryview | bytes], magic: int, sliced: int
-    ) -> tuple[Sequence[memoryview | bytes], int]:
-        where = (one.followed.topic, one.followed.index)
-        try:
-            data = convert(b"".join(parts), magic, first_offset=one.asked.fetch_offset, where=where)
-            first = next(parts[0][: facts.size] for _, facts in walk(parts[0]))
-            least = len(convert(first, magic, first_offset=one.asked.fetch_offset, where=where))
-        except UnsupportedVersionError as error:
-            raise Refused(UNSUPPORTED_COMPRESSION_TYPE) from error
-        except CorruptRecordError as error:
-            raise Refused(CORRUPT_MESSAGE) from error
-        # but for the first batch (LazyDownConversionRecords)
-        if self._call.profile.behaviour.cuts_conversion:
-            data = data[: max(sliced, least)]
-        return [data], len(data)
 
     def _response(self, reads: Sequence[_Read]) -> FetchResponse:
         response = FetchResponse()
