@@ -261,7 +261,7 @@ async def test_metadata_of_a_hundred_thousand_partitions(
         for reply in replies:
             update = replace(await read_answer(reply), version=version)
             await asyncio.sleep(0)
-            await cluster._merge(cache, update, full=True)
+            await cluster._refresher.merge(cache, update, full=True)
             await asyncio.sleep(0)
 
     gc.collect()

@@ -1,14 +1,12 @@
 """What every operation stands on: connections by broker, the metadata cache, refreshes, retries.
 
-1. Metadata is refreshed once at a time; everybody who needs it waits for the same answer.
-2. An outdated answer (KIP-232) is asked for again with the backoff, and only for partitions that
-   some operation is interested in.
-3. Every wait has a deadline. What a deadline cuts off says what it waited for.
+1. An outdated answer (KIP-232) is asked for again with the backoff, and only for partitions that
+   some operation is interested in; `refreshing` does it.
+2. Every wait has a deadline. What a deadline cuts off says what it waited for.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import random
@@ -20,9 +18,9 @@ from parley.client.cluster.connecting import connect_options
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.interests import Interests
 from parley.client.cluster.metadata_cache import MetadataCache
-from parley.client.cluster.metadata_source import MetadataSource, metadata_request, read_answer
-from parley.client.cluster.overdue import without_metadata
-from parley.client.cluster.refresh import RefreshRequest, RefreshSchedule
+from parley.client.cluster.metadata_source import MetadataSource
+from parley.client.cluster.refresh import RefreshSchedule
+from parley.client.cluster.refreshing import Refresher
 from parley.client.cluster.retry import (
     Backoff,
     Deadline,
@@ -40,10 +38,9 @@ from parley.client.cluster.view import (
     MetadataUpdate,
     read_nodes,
 )
-from parley.client.events import Listener, PossibleDataLoss, TopicRecreated, notify
+from parley.client.events import Listener
 from parley.client.options.client_options import ClientOptions
-from parley.errors import KafkaError, NetworkError
-from parley.errors.codes import REBOOTSTRAP_REQUIRED
+from parley.errors import KafkaError
 from parley.messages import Message, Request
 from parley.net import (
     Address,
@@ -55,7 +52,6 @@ from parley.net import (
     Pool,
     Reply,
 )
-from parley.net.shared import outcome
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 from parley.versions import BrokerVersions, VersionRange
@@ -84,12 +80,17 @@ class Cluster:
         self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self.schedule = RefreshSchedule(self.backoff, options.metadata_max_age_ms, self.rng)
         self.pool = Pool(connect_options(options), backend=backend, clock=self.clock, rng=self.rng)
-        self._source = MetadataSource(self._connect, self.rng)
-        self._on_event = on_event
+        self._refresher = Refresher(
+            self.cache,
+            self.schedule,
+            MetadataSource(self._connect, self.rng),
+            self.pool,
+            clock=self.clock,
+            ask=self.ask,
+            request_timeout_ms=options.request_timeout_ms,
+            on_event=on_event,
+        )
         self._interests = Interests(self.cache)
-        self._refreshing: asyncio.Task[Applied] | None = None
-        self._merging = asyncio.Lock()
-        self._unreachable: KafkaError | None = None
         self.used: dict[Address, dict[int, int]] = {}
         self.coordinators: dict[tuple[KeyType, str], int] = {}
         """The broker that coordinates a group or a transactional id, as `routing` found it last."""
@@ -115,7 +116,7 @@ class Cluster:
     @property
     def asked(self) -> Address | None:
         """The broker that the last Metadata request went to."""
-        return self._source.asked
+        return self._refresher.asked
 
     @property
     def view(self) -> ClusterMetadata:
@@ -170,10 +171,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Close all connections and stop refreshing."""
-        task, self._refreshing = self._refreshing, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._refresher.close()
         await self.pool.close()
 
     # -- metadata ----------------------------------------------------------------------------------
@@ -201,7 +199,7 @@ class Cluster:
             tp, leader.leader_id, leader.leader_epoch, read_nodes(endpoints or ()).values()
         )
         if taken:
-            self._update_pool()
+            self._refresher.update_pool()
             self.schedule.moved()
             self.schedule.request_full()
         return taken
@@ -253,6 +251,10 @@ class Cluster:
         self.schedule.request_full()
         return await self.join_refresh(deadline)
 
+    async def join_refresh(self, deadline: Deadline) -> Applied:
+        """Return what the refresh under way brings; begin one, for what is due, where none is."""
+        return await self._refresher.join(deadline)
+
     async def refresh_until(self, deadline: Deadline) -> None:
         """Refresh, again after errors that may pass, until the deadline: for calls that need it."""
         await self.retrying(
@@ -266,26 +268,20 @@ class Cluster:
 
     def refresh_if_due(self) -> None:
         """Begin a refresh in the background when one is needed and allowed now. Never waits."""
-        now = self.now_ms()
-        if (
-            self._refreshing is None
-            and self.schedule.needed(now)
-            and self.schedule.due_in_ms(now) == 0
-        ):
-            self._start_refresh()
+        self._refresher.begin_if_due()
 
     async def describe_all(self, deadline: Deadline) -> ClusterMetadata:
         """Return metadata of every topic. The cache keeps what it knows of topics in use."""
 
         async def ask() -> MetadataUpdate:
             conn = await self.connection(None)
-            return await self._ask(conn, None, deadline)
+            return await self._refresher.fetch(conn, None, self.request_timeout_ms(deadline))
 
         update = await self.retrying("asking for all topics", deadline, ask)
         whole = MetadataCache()
-        await self._merge(whole, update, full=True)
-        await self._merge(self.cache, update, full=True)
-        self._update_pool()
+        await self._refresher.merge(whole, update, full=True)
+        await self._refresher.merge(self.cache, update, full=True)
+        self._refresher.update_pool()
         return whole.snapshot
 
     # -- retries -----------------------------------------------------------------------------------
@@ -335,106 +331,4 @@ class Cluster:
             self.pool.any_connection()
             if node_id is None
             else self.pool.connection(node_id, lane=lane)
-        )
-
-    async def join_refresh(self, deadline: Deadline) -> Applied:
-        """Return what the refresh under way brings; begin one, for what is due, where none is."""
-        task = self._refreshing if self._refreshing is not None else self._start_refresh()
-        try:
-            async with ClockDeadline(self.clock, max(deadline.at_ms, self.now_ms() + 1)):
-                return await outcome(task)
-        except TimeoutError:
-            raise without_metadata(
-                self._unreachable, self.pool.opening, self._source.asked
-            ) from None
-
-    def _start_refresh(self) -> asyncio.Task[Applied]:
-        task = asyncio.get_running_loop().create_task(
-            self._run_refresh(), name="parley metadata refresh"
-        )
-        self._refreshing = task
-        task.add_done_callback(self._refresh_done)
-        return task
-
-    def _refresh_done(self, task: asyncio.Task[Applied]) -> None:
-        if self._refreshing is task:
-            self._refreshing = None
-        # retrieved: those who wait for it get it too
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("metadata refresh failed: %s", task.exception())
-
-    async def _run_refresh(self) -> Applied:
-        await self.clock.sleep_ms(
-            self.schedule.due_in_ms(self.now_ms()) if self.schedule.needed(self.now_ms()) else 0
-        )
-        request = self.schedule.begin(self.now_ms())
-        try:
-            conn = await self._source.connection(self.view)
-            update = await self._ask(conn, request, self.deadline(self.options.request_timeout_ms))
-        except KafkaError as error:
-            if self._unreachable is None and self.schedule.refreshes:
-                log.warning("%s Metadata will be asked for again until a broker answers.", error)
-            self._unreachable = error
-            self.schedule.failed(self.now_ms())
-            raise
-        self._unreachable = None
-        applied = await self._merge(self.cache, update, full=request.full)
-        self._source.answered(outdated=bool(applied.outdated))
-        self.schedule.finished(request, applied, self.now_ms())
-        self._update_pool()
-        self._notify_application(applied)
-        return applied
-
-    async def _merge(self, cache: MetadataCache, update: MetadataUpdate, *, full: bool) -> Applied:
-        """Merge an answer step by step: a large one does not hold the loop. One after the other."""
-        async with self._merging:
-            steps, large = cache.merging(update, full=full), False
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as ended:
-                    applied: Applied = ended.value
-                    break
-                large = True
-                await asyncio.sleep(0)
-        if large:
-            # letting go of the answer takes milliseconds too: not in the turn of the last step
-            await asyncio.sleep(0)
-        return applied
-
-    def _notify_application(self, applied: Applied) -> None:
-        lost = tuple(sorted(applied.possible_data_loss))
-        if lost:
-            again = applied.recreated & {tp.topic for tp in lost}
-            notify(self._on_event, PossibleDataLoss(lost, tuple(sorted(again))))
-        for topic in sorted(applied.recreated - {tp.topic for tp in lost}):
-            notify(self._on_event, TopicRecreated(topic))
-
-    async def _ask(
-        self, conn: BrokerConnection, request: RefreshRequest | None, deadline: Deadline
-    ) -> MetadataUpdate:
-        version = conn.versions.choose(ApiKey.METADATA)
-        topics = None if request is None else sorted(request.topics)
-        message = metadata_request(topics, version)
-        reply = await self.ask(conn, message, self.request_timeout_ms(deadline))
-        if getattr(reply.message, "error_code", 0) == REBOOTSTRAP_REQUIRED:
-            # KIP-1102: what is known of the cluster is not to be used any more
-            self.pool.update_nodes({})
-            raise NetworkError(
-                f"{conn.address} wants its clients to start again from bootstrap_servers",
-                address=str(conn.address),
-                stage="request",
-            )
-        update = await read_answer(reply)
-        if topics is not None:
-            wanted = set(topics)
-            kept = tuple(topic for topic in update.topics if topic.name in wanted)
-            update = MetadataUpdate(
-                update.version, update.brokers, kept, update.controller_id, update.cluster_id
-            )
-        return update
-
-    def _update_pool(self) -> None:
-        self.pool.update_nodes(
-            {node.id: Address(node.host, node.port) for node in self.view.brokers.values()}
         )
