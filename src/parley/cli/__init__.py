@@ -5,10 +5,9 @@ Exit codes: 0 done; 1 something failed; 2 wrong usage or option; 3 no broker cou
 Data goes to stdout, everything else to stderr.
 
 Map: `app` finds commands in the table `commands`; `output`, `exit_codes`, `completion` and
-`connecting` are shared. Commands: `api_versions`, `features`, `protocol`, `discovery`, `doctor`
-(`examination` finds out), `demo`, `cluster` (`cluster_settings`, `cluster_security`,
-`cluster_ctl`), `groups` (`group_lag`, `group_reset` with `reset_plan`; `partition_texts` writes and
-reads `flights:0-2`), `consume`.
+`connecting` are shared. What is no command and stands beside one: `examination` finds out for
+`doctor`; `cluster_settings`, `cluster_security` and `cluster_ctl` belong to `cluster`; `group_lag`
+and `group_reset`, with `reset_plan`, to `groups`; `partition_texts` writes and reads `flights:0-2`.
 """
 
 from __future__ import annotations
