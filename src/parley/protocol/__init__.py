@@ -3,8 +3,8 @@
 `ClientProtocol` and `BrokerProtocol` are the two ends; joined in memory they speak to each other.
 
 Map: `connection` is what both ends share, over `events`, `inflight` and `work`. The client's:
-`client`, `negotiation`, `login`, `answers`. The broker's: `broker`, `broker_login`, `policy`,
-`throttle`. `sasl` has the mechanisms.
+`client` and its `client_settings`, `negotiation`, `login`, `held_back`, `answers`. The broker's:
+`broker`, `broker_login`, `policy`, `throttle`. `sasl` has the mechanisms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from parley.protocol.client import ClientProtocol, ClientSettings
+from parley.protocol.client import ClientProtocol
+from parley.protocol.client_settings import ClientSettings
 from parley.protocol.connection import Connection, State
 from parley.protocol.events import (
     NEED_DATA,

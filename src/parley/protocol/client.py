@@ -14,13 +14,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
 
 from parley.errors import AuthenticationError, KafkaError, LocalProtocolError, RemoteProtocolError
 from parley.frames import (
-    DEFAULT_MAX_FRAME_BYTES,
     UNAUTHENTICATED_MAX_FRAME_BYTES,
     EmptyFrames,
     Frame,
@@ -34,44 +32,23 @@ from parley.messages import (
     encode_request,
 )
 from parley.protocol.answers import decoded, decoded_quickly, message_of
+from parley.protocol.client_settings import ClientSettings
 from parley.protocol.connection import Connection, Segment, State
 from parley.protocol.events import Authenticated, Negotiated, ResponseReceived
+from parley.protocol.held_back import HeldBack
 from parley.protocol.inflight import InFlight, Pending, Purpose
 from parley.protocol.login import Ask, Login, Token
 from parley.protocol.negotiation import Negotiation, canary_request
 from parley.protocol.sasl import ClientMechanism
 from parley.protocol.throttle import client_throttle_ms
 from parley.schema import ApiKey
-from parley.versions import CLIENT_RANGES, BrokerVersions, MustNotUse, VersionRange
+from parley.versions import CLIENT_RANGES, BrokerVersions, VersionRange
 
 DEFAULT_SETUP_TIMEOUT_MS = 10_000
 MAX_SETUP_BYTES = 128 * 1024
 """The longest answer while a connection is set up; real ones have at most a few thousand bytes."""
 
 _CORRELATION_ID_BYTES = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSettings:
-    """What a client connection says about itself and how it finds the broker's versions.
-
-    `pinned_release` ("0.9", "2.4.1") takes that release's versions and asks nothing.
-    `probe_old_brokers` sends the canary that recognises brokers older than 0.10, which would
-    otherwise stay silent until a deadline passes; for the first connection to an address only,
-    since the probe makes such a broker forget other clients' requests. `version_limits` narrows, by
-    API key, what parley would otherwise use, and `must_not_use` takes versions out of it. `broker`
-    names the broker in errors.
-    """
-
-    client_id: str = "parley"
-    software_name: str = "parley"
-    software_version: str = "0"
-    max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
-    pinned_release: str | None = None
-    probe_old_brokers: bool = False
-    version_limits: Mapping[int, VersionRange] = field(default_factory=dict)
-    must_not_use: tuple[MustNotUse, ...] = ()
-    broker: str = ""
 
 
 class ClientProtocol(Connection):
@@ -89,7 +66,7 @@ class ClientProtocol(Connection):
         self._versions: BrokerVersions | None = None
         self._login = None if mechanism is None else Login(mechanism)
         self._login_done = mechanism is None
-        self._held: list[tuple[Pending | None, list[Segment]]] = []
+        self._held = HeldBack()
         self._negotiation = self._new_negotiation()
         self._setup_deadline_ms = 0
         self._canary_id: int | None = None
@@ -102,8 +79,7 @@ class ClientProtocol(Connection):
     @property
     def in_flight(self) -> int:
         """The number of requests whose answer has not come."""
-        held = sum(pending is not None for pending, _ in self._held)
-        return len(self._in_flight) + held + (self._work is not None)
+        return len(self._in_flight) + len(self._held) + (self._work is not None)
 
     def start(self, now_ms: int, timeout_ms: int = DEFAULT_SETUP_TIMEOUT_MS) -> None:
         """Begin negotiation: queue ApiVersions, newest version first, or take a pinned table.
@@ -160,7 +136,7 @@ class ClientProtocol(Connection):
         if api_key != ApiKey.PRODUCE or getattr(message, "acks", None) != 0:
             pending = Pending(correlation_id, api_key, version, now_ms + timeout_ms)
         if self._state is State.AUTHENTICATING:
-            self._held.append((pending, segments))
+            self._held.add(pending, segments)
         else:
             self._send(pending, segments)
         return correlation_id
@@ -182,25 +158,19 @@ class ClientProtocol(Connection):
     def abandon(self, correlation_id: int) -> None:
         """Drop the answer of this request unread when it comes. Unknown ids are ignored."""
         self._in_flight.abandon(correlation_id)
-        for pending, _ in self._held:
-            if pending is not None and pending.correlation_id == correlation_id:
-                pending.abandoned = True
+        self._held.abandon(correlation_id)
 
     def expired(self, now_ms: int) -> list[int]:
         """Return the requests, negotiation included, whose deadline has passed.
 
         Does not mutate. Answers come in order, so an expired request blocks those behind it: close.
         """
-        late = [
-            p
-            for p, _ in self._held
-            if p is not None and p.deadline_ms <= now_ms and not p.abandoned
-        ]
-        return self._in_flight.expired(now_ms) + [pending.correlation_id for pending in late]
+        held = [one.correlation_id for one in self._held.awaited() if one.deadline_ms <= now_ms]
+        return self._in_flight.expired(now_ms) + held
 
     def next_deadline_ms(self) -> int | None:
         """Return the earliest moment at which something expires, None when nothing waits."""
-        held = [p.deadline_ms for p, _ in self._held if p is not None and not p.abandoned]
+        held = [one.deadline_ms for one in self._held.awaited()]
         first = self._in_flight.next_deadline_ms()
         return min(held if first is None else [*held, first], default=None)
 
@@ -360,8 +330,7 @@ class ClientProtocol(Connection):
         self._login_done = True
         if self._versions is not None:  # it was a repeated login
             self._state = State.READY
-            held, self._held = self._held, []
-            for pending, segments in held:
+            for pending, segments in self._held.take_all():
                 self._send(pending, segments)
         elif self._settings.pinned_release is not None:
             self._versions_known(self._pinned_versions(), inferred=True)
@@ -389,8 +358,8 @@ class ClientProtocol(Connection):
 
     def _lost(self) -> tuple[int, ...]:
         self._versions = None
-        held = [p.correlation_id for p, _ in self._held if p is not None and not p.abandoned]
-        self._held = []
+        held = [one.correlation_id for one in self._held.awaited()]
+        self._held = HeldBack()
         return (*self._in_flight.clear(), *held)
 
     @property
