@@ -7,15 +7,17 @@
 
 `available()` says what is missing, None if nothing is.
 
-Map: `cluster` starts them; `releases` and `properties` say how, `artifacts`, `java`, `ports` and
-`process` with what, `probe` when one is ready.
+Map: `cluster` starts them, each a `node`, with a `zookeeper` where they need one; `releases` and
+`properties` say how, `artifacts`, `java`, `ports` and `process` with what, `storage` where, `probe`
+when one is ready.
 """
 
 from __future__ import annotations
 
 from parley.testing.realbroker.artifacts import ArtifactError, class_path, jar_folder
-from parley.testing.realbroker.cluster import RealCluster, RealNode
+from parley.testing.realbroker.cluster import RealCluster
 from parley.testing.realbroker.java import available
+from parley.testing.realbroker.node import RealNode
 from parley.testing.realbroker.process import StartError
 from parley.testing.realbroker.releases import REAL_RELEASES, full_release
 

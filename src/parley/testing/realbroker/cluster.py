@@ -8,15 +8,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from parley.errors import ConfigError, nearest_hint
 from parley.testing.realbroker.artifacts import class_path
 from parley.testing.realbroker.java import java_command
+from parley.testing.realbroker.node import RealNode
 from parley.testing.realbroker.ports import PortPool
-from parley.testing.realbroker.probe import accepts_connections, listed_nodes
+from parley.testing.realbroker.probe import listed_nodes
 from parley.testing.realbroker.process import JavaProcess, StartError, temporary_folder
 from parley.testing.realbroker.properties import (
     HOST,
@@ -24,16 +24,16 @@ from parley.testing.realbroker.properties import (
     new_cluster_id,
     node_properties,
     properties_text,
-    zookeeper_properties,
 )
 from parley.testing.realbroker.releases import (
     broker_artifacts,
     full_release,
-    short_version,
     tools_artifacts,
     uses_kraft,
     version_tuple,
 )
+from parley.testing.realbroker.storage import format_storage, is_formatted
+from parley.testing.realbroker.zookeeper import ZooKeeper
 
 START_SECONDS = 300
 """A process that ends is noticed at once; this is for one that hangs, on a machine however busy."""
@@ -42,33 +42,6 @@ _STILL_REGISTERED = re.compile("already registered|NodeExists")
 
 CONTROLLER_ID = 1000
 """Node id of the KRaft controller where it is a node of its own."""
-
-
-@dataclass
-class RealNode:
-    """One node of a RealCluster: a broker, a controller, or both (`roles`)."""
-
-    id: int
-    release: str
-    directory: Path
-    ports: dict[str, int]
-    roles: tuple[str, ...]
-    process: JavaProcess | None = None
-
-    @property
-    def running(self) -> bool:
-        """Whether its process is there (a paused one is)."""
-        return self.process is not None and self.process.running
-
-    @property
-    def address(self) -> str:
-        """`host:port` of its PLAINTEXT listener."""
-        return f"{HOST}:{self.ports['PLAINTEXT']}"
-
-    @property
-    def log_path(self) -> Path:
-        """The file that holds what its process printed."""
-        return self.directory / "output.log"
 
 
 class RealCluster:
@@ -123,8 +96,7 @@ class RealCluster:
         self._kept = Path(data_dir).resolve() if data_dir is not None else None
         self._directory: Path | None = None
         self._pool: PortPool | None = None
-        self._zookeeper: JavaProcess | None = None
-        self._zookeeper_port = 0
+        self._zookeeper: ZooKeeper | None = None
         self._cluster_id = new_cluster_id()
         self.nodes: dict[int, RealNode] = {}
 
@@ -159,7 +131,7 @@ class RealCluster:
             if node.process is not None:
                 node.process.stop() if self._kept else node.process.kill()
         if self._zookeeper is not None:
-            self._zookeeper.stop() if self._kept else self._zookeeper.kill()
+            self._zookeeper.end(in_order=self._kept is not None)
             self._zookeeper = None
         if self._pool is not None:
             self._pool.release()
@@ -200,6 +172,10 @@ class RealCluster:
         """`host:port` of ZooKeeper, which the tools of old releases ask for."""
         return f"{HOST}:{self._zookeeper_port}"
 
+    @property
+    def _zookeeper_port(self) -> int:
+        return 0 if self._zookeeper is None else self._zookeeper.port
+
     def broker(self, broker_id: int) -> RealNode:
         """Return a node by its id; ConfigError when there is none."""
         if broker_id not in self.nodes:
@@ -208,12 +184,9 @@ class RealCluster:
 
     def alive(self, *, ask: bool = False) -> bool:
         """Return whether every process runs and, if you `ask`, whether the brokers answer."""
-        processes = [node.process for node in self.nodes.values()] + (
-            [] if self.kraft else [self._zookeeper]
-        )
-        if not self.nodes or not all(
-            process is not None and process.running for process in processes
-        ):
+        if not self.nodes or not all(node.running for node in self.nodes.values()):
+            return False
+        if not self.kraft and (self._zookeeper is None or not self._zookeeper.running):
             return False
         try:
             if ask:
@@ -390,8 +363,9 @@ class RealCluster:
         )
         path = node.directory / "server.properties"
         path.write_text(properties_text(node_properties(facts)))
-        if self.kraft and not (node.directory / "data" / "meta.properties").exists():
-            self._format(node, path)
+        if self.kraft and not is_formatted(node):
+            level = self._oldest if self._mixed else None
+            format_storage(node, path, self._cluster_id, level, START_SECONDS)
         node.process = self._java(node, ["kafka.Kafka", str(path)])
 
     @property
@@ -400,24 +374,6 @@ class RealCluster:
             len(set(self.releases.values())) > 1
             or next(iter(self.releases.values())) != self._oldest
         )
-
-    def _format(self, node: RealNode, path: Path) -> None:
-        """Format a KRaft node's storage; if mixed, at the oldest release's metadata version."""
-        arguments = ["format", "-t", self._cluster_id, "-c", str(path)]
-        if self._mixed:
-            arguments += ["--release-version", short_version(self._oldest)]
-        command = java_command(
-            class_path(broker_artifacts(node.release)),
-            ["kafka.tools.StorageTool", *arguments],
-            heap_mb=256,
-        )
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=START_SECONDS, check=False
-        )
-        if done.returncode != 0:
-            raise StartError(
-                f"the storage of node {node.id} could not be formatted:\n{done.stdout}{done.stderr}"
-            )
 
     def _java(self, node: RealNode, main: Sequence[str]) -> JavaProcess:
         command = java_command(
@@ -433,21 +389,5 @@ class RealCluster:
         assert self._directory is not None
         assert self._pool is not None
         directory = self._directory / "zookeeper"
-        directory.mkdir(exist_ok=True)
-        self._zookeeper_port = self._pool.take()
-        path = directory / "zookeeper.properties"
-        path.write_text(
-            properties_text(zookeeper_properties(directory / "data", self._zookeeper_port))
-        )
-        command = java_command(
-            class_path(broker_artifacts(self._newest)),
-            ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(path)],
-            heap_mb=256,
-            log4j_file=self._log4j_file(),
-        )
-        self._zookeeper = JavaProcess("ZooKeeper", command, directory / "output.log")
-        self._zookeeper.wait_until(
-            lambda: accepts_connections(HOST, self._zookeeper_port),
-            "it accepted connections",
-            START_SECONDS,
-        )
+        self._zookeeper = ZooKeeper(directory, self._pool.take(), self._newest, self._log4j_file())
+        self._zookeeper.start(START_SECONDS)
