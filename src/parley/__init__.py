@@ -16,7 +16,8 @@ Importing parley loads nothing but itself; each name brings what it needs when i
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # type checkers take it for typing's, whose import takes longer than parley's
 
 __version__ = "0.1.0"
 

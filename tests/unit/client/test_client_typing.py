@@ -140,6 +140,8 @@ from parley import (
     AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions, FetchOptions,
     NewTopic, ProduceOptions, ShareConsumer, TopicPartition,
 )
+from parley import Clent  # wrong
+from parley.client import Nonsense  # wrong
 from parley.client import record_shape
 from parley.devcluster import LocalCluster
 from parley.messages import MetadataRequest, MetadataResponse
@@ -166,6 +168,8 @@ client.delete_topics(b"ab")  # wrong
 client.metadata("ab")  # wrong
 client.create_topics(["ab"])  # wrong
 client.create_topics([NewTopic("ab", configs={"retention.ms": 5})])  # wrong
+client.list_groups("Stable")  # wrong
+client.group_lag("g", partition=[TP])  # wrong
 client.committed_offsets("g", "ab")  # wrong
 client.committed_offsets("g", [("flights", 0)])  # wrong
 client.commit_offsets("g", {TP: "earliest"})  # wrong

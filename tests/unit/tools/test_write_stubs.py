@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import parley.messages
@@ -77,3 +80,15 @@ def test_a_request_is_known_as_one_and_so_is_a_response() -> None:
     assert issubclass(MetadataRequest, Request)
     assert issubclass(MetadataResponse, Response)
     assert not issubclass(MetadataResponse, Request)
+
+
+def test_what_type_checkers_read_is_not_imported() -> None:
+    program = "import sys, parley; print('typing' in sys.modules, 'parley.client' in sys.modules)"
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    assert ran.stdout.split() == ["False", "False"]
