@@ -16,7 +16,8 @@ from parley.devcluster.state.groups.classic.registry import ClassicGroups
 from parley.devcluster.state.groups.mixed.formats import read_assignment, write_assignment
 from parley.devcluster.state.groups.mixed.registry import MixedGroups
 from parley.devcluster.state.groups.modern.assignors import Part
-from parley.devcluster.state.groups.modern.group import Heartbeat, HeartbeatAnswer, Settings, Topics
+from parley.devcluster.state.groups.modern.group import Settings, Topics
+from parley.devcluster.state.groups.modern.heartbeats import Heartbeat, HeartbeatAnswer
 from parley.devcluster.state.groups.modern.registry import ConsumerGroups
 from parley.devcluster.state.groups.share.registry import ShareGroups
 from parley.devcluster.state.journal import Entry

@@ -9,13 +9,8 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from parley.devcluster.state.groups.modern.assignors import Part
-from parley.devcluster.state.groups.modern.group import (
-    ConsumerGroup,
-    Heartbeat,
-    HeartbeatAnswer,
-    Settings,
-    Topics,
-)
+from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings, Topics
+from parley.devcluster.state.groups.modern.heartbeats import Heartbeat, HeartbeatAnswer
 from parley.devcluster.state.refused import Refused
 from parley.errors import codes
 

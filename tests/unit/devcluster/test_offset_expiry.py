@@ -8,7 +8,8 @@ from parley.devcluster.state.groups.classic.group import ClassicGroup
 from parley.devcluster.state.groups.classic.members import Join
 from parley.devcluster.state.groups.expiry import Expiry, expired
 from parley.devcluster.state.groups.mixed.formats import subscribes
-from parley.devcluster.state.groups.modern.group import ConsumerGroup, Heartbeat, Settings, Topics
+from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings, Topics
+from parley.devcluster.state.groups.modern.heartbeats import Heartbeat
 from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.messages import ConsumerProtocolSubscription, encode_body
 

@@ -29,7 +29,8 @@ from parley.devcluster.handlers.membership import (
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.patterns import Pattern, PatternError
 from parley.devcluster.state.groups.modern.assignors import Part
-from parley.devcluster.state.groups.modern.group import Heartbeat, HeartbeatAnswer, Topics
+from parley.devcluster.state.groups.modern.group import Topics
+from parley.devcluster.state.groups.modern.heartbeats import Heartbeat, HeartbeatAnswer
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
     COORDINATOR_NOT_AVAILABLE,

@@ -18,13 +18,8 @@ from parley.devcluster.state.groups.classic.persistence import no_group_entry as
 from parley.devcluster.state.groups.classic.registry import ClassicGroups
 from parley.devcluster.state.groups.mixed import members
 from parley.devcluster.state.groups.mixed.conversion import downgrade, upgraded
-from parley.devcluster.state.groups.modern.group import (
-    ConsumerGroup,
-    Heartbeat,
-    HeartbeatAnswer,
-    Settings,
-    Topics,
-)
+from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings, Topics
+from parley.devcluster.state.groups.modern.heartbeats import Heartbeat, HeartbeatAnswer
 from parley.devcluster.state.groups.modern.members import JOINING
 from parley.devcluster.state.groups.modern.persistence import no_group_entry as no_consumer_entry
 from parley.devcluster.state.groups.modern.registry import ConsumerGroups

@@ -13,13 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 
-from parley.devcluster.state.groups.modern.group import (
-    ConsumerGroup,
-    Heartbeat,
-    HeartbeatAnswer,
-    Settings,
-    Topics,
-)
+from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings, Topics
+from parley.devcluster.state.groups.modern.heartbeats import Heartbeat, HeartbeatAnswer
 from parley.devcluster.state.groups.modern.members import LEAVING
 from parley.devcluster.state.groups.modern.persistence import apply, group_entries
 from parley.devcluster.state.journal import Entry
