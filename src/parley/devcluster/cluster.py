@@ -4,6 +4,8 @@
 thread of its own. Not for production: no authorization, nothing is replicated to other machines.
 """
 
+# size: the face of a cluster: one call for each thing, most of the lines are their docstrings
+
 from __future__ import annotations
 
 import os

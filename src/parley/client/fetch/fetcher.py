@@ -15,6 +15,8 @@ A fetcher belongs to its owner, which says what is read and when it ends: `fetch
 `fetch.assigned`.
 """
 
+# size: one loop; what it decides is in plan, answers, positions already, the rest shares its tasks
+
 from __future__ import annotations
 
 import asyncio

@@ -9,6 +9,8 @@ Rules of this file:
 3. An assignment is handed out after `keep` has put it into the journal (H8).
 """
 
+# size: one machine: joins, syncs, departures and time change the same state and members
+
 from __future__ import annotations
 
 import enum
