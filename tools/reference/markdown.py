@@ -85,7 +85,9 @@ def signature(name: str, thing: Any, *, awaited: bool = False) -> str:
         found = inspect.signature(thing)
     except (TypeError, ValueError):
         return ""
-    parameters = [one for one in found.parameters.values() if one.name not in ("self", "cls", "begin")]
+    parameters = [
+        one for one in found.parameters.values() if one.name not in ("self", "cls", "begin")
+    ]
     texts = _parameter_texts(parameters)
     silent = inspect.isclass(thing) or found.return_annotation is found.empty
     returned = "" if silent else f" -> {_annotation(found.return_annotation)}"
