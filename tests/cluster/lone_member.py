@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -10,10 +11,12 @@ import pyarrow as pa
 
 from parley.client import AsyncClient, AsyncConsumer, ConsumerRebalanceListener, TopicPartition
 from parley.devcluster import AsyncLocalCluster, ClusterSettings
+from parley.messages import ConsumerGroupHeartbeatRequest
 from parley_laboratory.virtual import VirtualTime
 
 GROUP, TOPIC, PARTITIONS = "readers", "shared", 2
 TP = TopicPartition(TOPIC, 0)
+EVERYTHING = [f"{TOPIC}-{at}" for at in range(PARTITIONS)]
 CLASSIC = {
     "session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000,
     "partition_assignment_strategy": "cooperative-sticky"
@@ -46,6 +49,33 @@ class Seen(ConsumerRebalanceListener):
 
     def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
         self.calls.append(("lost", [str(tp) for tp in lost]))
+
+
+class Slow(ConsumerRebalanceListener):
+    """Keeps what it was called with, and returns when `open` lets it."""
+
+    def __init__(self, *held: str) -> None:
+        self.calls: list[tuple[str, list[str]]] = []
+        self._held = held
+        self._gate = asyncio.Event()
+
+    def open(self) -> None:
+        """Let calls return, from now on."""
+        self._gate.set()
+
+    async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        await self._called("assigned", assigned)
+
+    async def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        await self._called("revoked", revoked)
+
+    async def on_partitions_lost(self, lost: list[TopicPartition]) -> None:
+        await self._called("lost", lost)
+
+    async def _called(self, what: str, partitions: list[TopicPartition]) -> None:
+        self.calls.append((what, [str(tp) for tp in partitions]))
+        if what in self._held:
+            await self._gate.wait()
 
 
 class Lone:
@@ -88,7 +118,10 @@ class Lone:
         return made
 
     def join(
-        self, listener: Seen | None = None, client: AsyncClient | None = None, **how: object
+        self,
+        listener: ConsumerRebalanceListener | None = None,
+        client: AsyncClient | None = None,
+        **how: object,
     ) -> AsyncConsumer:
         """Start a member that subscribes to the topic."""
         protocol = {} if "group_protocol" in how else CLASSIC
@@ -103,7 +136,10 @@ class Lone:
         return consumer
 
     def subscribe(
-        self, consumer: AsyncConsumer, listener: Seen, topics: tuple[str, ...] = (TOPIC,)
+        self,
+        consumer: AsyncConsumer,
+        listener: ConsumerRebalanceListener,
+        topics: tuple[str, ...] = (TOPIC,),
     ) -> None:
         """Let a consumer subscribe."""
 
@@ -141,6 +177,16 @@ class Lone:
             self.time.advance(250)
         return count
 
+    def polling(self, consumer: AsyncConsumer) -> asyncio.Task[None]:
+        """Begin to poll in a task of its own, which a listener may hold up."""
+
+        async def polls() -> None:
+            while True:
+                await consumer.getmany(timeout_ms=200)
+
+        self.consumers.remove(consumer)
+        return self.time.start(polls())
+
     def after(self) -> After:
         """Say what became of the member, which is stable again."""
         assert self.state == "stable"
@@ -156,6 +202,14 @@ class Lone:
             self.time.run(client.close())
         self.time.run(self.cluster.close())
         self.time.close()
+
+
+def beats(one: Lone, client: str = "c0") -> list[ConsumerGroupHeartbeatRequest]:
+    """Return the heartbeats of the consumer protocol that a client sent."""
+    sent = one.cluster.requests("ConsumerGroupHeartbeat", client_id=client)
+    return [
+        entry.message for entry in sent if isinstance(entry.message, ConsumerGroupHeartbeatRequest)
+    ]
 
 
 @contextmanager

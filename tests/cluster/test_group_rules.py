@@ -14,9 +14,9 @@ from parley.devcluster import ClusterSettings
 from parley.errors import BrokerError, CommitFailedError, ConfigError
 from parley.messages import LeaveGroupResponse
 
-from .lone_member import GROUP, MODERN, PARTITIONS, TOPIC, TP, Lone, Seen, lone
+from .lone_member import EVERYTHING, GROUP, MODERN, PARTITIONS, TOPIC, TP, Seen, beats, lone
 
-EVERYTHING = [f"{TOPIC}-{at}" for at in range(PARTITIONS)]
+FRESH = {"metadata_max_age_ms": 10_000}
 
 
 # -- the coordinator -------------------------------------------------------------------------------
@@ -33,6 +33,24 @@ def test_g1_between_two_look_ups_there_is_a_pause_that_grows() -> None:
         assert min(pauses) >= 80  # 100 ms, less a fifth
         assert pauses[-1] > pauses[0]
         assert one.state == "stable"
+
+
+@pytest.mark.parametrize("how", [{}, MODERN], ids=["classic", "consumer"])
+def test_g1_members_of_one_client_look_their_coordinator_up_together(how: dict[str, str]) -> None:
+    with lone("4.3", joins=False) as one:
+        one.cluster.faults.delay("FindCoordinator", 500)
+        client = one.client()
+        for _ in range(5):
+            one.join(Seen(), client, **how)
+        one.go_on(15_000)
+        assert len(one.cluster.requests("FindCoordinator")) == 1
+        assert {consumer.health().state for consumer in one.consumers} == {"stable"}  # type: ignore[union-attr]
+        (beat, *_) = one.cluster.requests("ConsumerGroupHeartbeat" if how else "Heartbeat")
+        one.cluster.clear_requests()
+        one.cluster.move_group_coordinator(GROUP, to=3 - beat.broker)
+        one.go_on(15_000)
+        assert len(one.cluster.requests("FindCoordinator")) == 1
+        assert {consumer.health().state for consumer in one.consumers} == {"stable"}  # type: ignore[union-attr]
 
 
 def test_g2_a_slow_fetch_holds_no_heartbeat_up() -> None:
@@ -97,14 +115,14 @@ def test_g18_a_static_leader_that_returns_assigns_nothing_and_watches_where_it_k
 ) -> None:
     with lone(release, group_instance_id="one") as one:
         one.stop(one.consumer)
-        one.consumer = one.join(group_instance_id="one")
+        one.consumer = one.join(client=one.client(**FRESH), group_instance_id="one")
         one.go_on(2_000)
         (sync,) = one.cluster.requests("SyncGroup")
         assert sync.message.assignments == []  # type: ignore[union-attr]
         generation = one.consumer.group_metadata().generation_id
         assert generation == one.before.generation_id
         one.cluster.add_partitions(TOPIC, PARTITIONS + 1)
-        one.go_on(310_000)  # metadata is five minutes old by then
+        one.go_on(40_000)
         assert (one.consumer.group_metadata().generation_id > generation) is watches
         assert len(one.consumer.assignment()) == PARTITIONS + watches
 
@@ -140,13 +158,14 @@ def test_g33_a_member_is_cooperative_if_all_its_assignors_are(
 
 @pytest.mark.parametrize("how", [{}, MODERN], ids=["classic", "consumer"])
 def test_g42_partitions_of_a_topic_that_was_deleted_are_given_up(how: dict[str, str]) -> None:
-    with lone("4.3", **how) as one:
+    with lone("4.3", joins=False) as one:
+        one.consumer = one.join(client=one.client(**FRESH), **how)
         one.cluster.create_topic("another", 1)
         one.subscribe(one.consumer, one.seen, (TOPIC, "another"))
         one.go_on(8_000)
         assert TopicPartition("another", 0) in one.consumer.assignment()
         one.cluster.delete_topic("another")
-        one.go_on(310_000)
+        one.go_on(40_000)
         assert ("revoked", ["another-0"]) in one.seen.calls
         assert one.consumer.assignment() == {TopicPartition(TOPIC, at) for at in range(PARTITIONS)}
 
@@ -183,17 +202,11 @@ def test_g45_a_duration_that_is_negative_or_none_is_refused(text: str) -> None:
 # -- the consumer protocol -------------------------------------------------------------------------
 
 
-def beats(one: Lone, client: str = "c0") -> list[object]:
-    return [
-        entry.message for entry in one.cluster.requests("ConsumerGroupHeartbeat", client_id=client)
-    ]
-
-
 def test_g48_a_member_makes_its_id_and_keeps_it_when_it_is_fenced() -> None:
     with lone("4.3", **MODERN) as one:
         one.cluster.faults.fail("ConsumerGroupHeartbeat", 110)
         one.go_on(12_000)
-        ids = {message.member_id for message in beats(one)}  # type: ignore[attr-defined]
+        ids = {message.member_id for message in beats(one)}
         assert ids == {one.before.member_id}
         assert len(one.before.member_id) == 22  # a UUID in base64
         assert one.state == "stable"
@@ -237,7 +250,7 @@ def test_g53_what_is_given_up_is_acknowledged_at_the_old_epoch_and_then_another_
         second = Seen()
         other = one.join(second, **MODERN)
         one.go_on(20_000)
-        says = [(m.member_epoch, m.topic_partitions) for m in beats(one)]  # type: ignore[attr-defined]
+        says = [(m.member_epoch, m.topic_partitions) for m in beats(one)]
         acknowledged = [at for at, owned in says if owned is not None]
         assert acknowledged[0] == epoch
         assert (
@@ -287,7 +300,7 @@ def test_g59_a_pattern_is_matched_by_the_client_which_sends_names() -> None:
         assert len(consumer.assignment()) == PARTITIONS
         assert {
             tuple(m.subscribed_topic_names) for m in beats(one) if m.subscribed_topic_names
-        } == {(TOPIC,)}  # type: ignore[attr-defined]
+        } == {(TOPIC,)}
         assert not any(getattr(m, "subscribed_topic_regex", None) for m in beats(one))
 
 

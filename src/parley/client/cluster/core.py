@@ -94,6 +94,8 @@ class Cluster:
         self.used: dict[Address, dict[int, int]] = {}
         self.coordinators: dict[tuple[KeyType, str], int] = {}
         """The broker that coordinates a group or a transactional id, as `routing` found it last."""
+        self.look_ups: dict[tuple[KeyType, str], asyncio.Task[int]] = {}
+        """The look-ups of coordinators under way, which `routing` lets several wait for."""
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -172,7 +174,8 @@ class Cluster:
     async def close(self) -> None:
         """Close all connections and stop refreshing."""
         await self._refresher.close()
-        await self.pool.close()
+        await self.pool.close()  # which ends the requests of look-ups
+        await asyncio.gather(*self.look_ups.values(), return_exceptions=True)
 
     # -- metadata ----------------------------------------------------------------------------------
 

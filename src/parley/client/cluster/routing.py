@@ -5,7 +5,7 @@
    `retry.backoff_after`.
 2. What is known of the cluster is used until it proves wrong: a leader until metadata names another
    one, the controller until NOT_CONTROLLER, a coordinator until NOT_COORDINATOR or until it cannot
-   be reached.
+   be reached. Those who look for the same coordinator at the same time share one look-up.
 3. `attempt` gets a negotiated connection, asks once, and raises what the broker answered. It may be
    called again.
 
@@ -35,11 +35,14 @@ from parley.errors import (
     BrokerError,
     KafkaError,
     NetworkError,
+    RequestTimedOut,
     UnsupportedVersionError,
     broker_error,
 )
 from parley.errors.codes import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, UNKNOWN_LEADER_EPOCH
-from parley.net import Address, BrokerConnection
+from parley.net import Address, BrokerConnection, Deadline as ClockDeadline
+from parley.net.failures import REQUEST
+from parley.net.shared import outcome
 from parley.schema import ApiKey
 from parley.types import Node, TopicPartition
 from parley.versions import Feature
@@ -179,7 +182,7 @@ async def at_coordinator(
             if isinstance(error, NetworkError) or (
                 isinstance(error, BrokerError) and error.code in MOVED
             ):
-                cluster.coordinators.pop((kind, key), None)
+                forget_coordinator(cluster, kind, key, node_id)
             raise
 
     return await cluster.retrying(what, deadline, once)
@@ -188,14 +191,54 @@ async def at_coordinator(
 async def coordinator_of(cluster: Cluster, kind: KeyType, key: str, deadline: Deadline) -> int:
     """Return the coordinator of a group or a transactional id; asks once where it is not known.
 
-    Raises what FindCoordinator answers, and what asking raises.
+    All who look for it at the same time wait for one answer (G1). Raises what FindCoordinator
+    answers, what asking raises, and RequestTimedOut at the deadline.
     """
-    if (kind, key) not in cluster.coordinators:
-        conn = await _able(cluster, _LOOKED_UP_BY[kind])
-        found = (await _look_up(cluster, conn, kind, [key], deadline))[key]
-        if isinstance(found, KafkaError):
-            raise found
-    return cluster.coordinators[kind, key]
+    where = kind, key
+    if where in cluster.coordinators:
+        return cluster.coordinators[where]
+    conn = await _able(cluster, _LOOKED_UP_BY[kind])
+    if where in cluster.coordinators:  # another has found it meanwhile
+        return cluster.coordinators[where]
+    task = cluster.look_ups.get(where)
+    if task is None:
+        task = asyncio.get_running_loop().create_task(_coordinator_at(cluster, conn, kind, key))
+        cluster.look_ups[where] = task
+        task.add_done_callback(lambda done: _looked_up(cluster, where, done))
+    try:
+        async with ClockDeadline(cluster.clock, max(deadline.at_ms, cluster.now_ms() + 1)):
+            return await outcome(task)
+    except TimeoutError:
+        raise RequestTimedOut(
+            f"FindCoordinator for {key!r} was not answered before the deadline of the call "
+            "(timeout_ms or default_api_timeout_ms); nothing but this look-up was sent",
+            address=str(conn.address),
+            stage=REQUEST,
+        ) from None
+
+
+async def _coordinator_at(cluster: Cluster, conn: BrokerConnection, kind: KeyType, key: str) -> int:
+    """Ask for one coordinator, for everybody who waits: no deadline of theirs ends it."""
+    deadline = cluster.deadline(cluster.options.request_timeout_ms)
+    found = (await _look_up(cluster, conn, kind, [key], deadline))[key]
+    if isinstance(found, KafkaError):
+        raise found
+    return found.id
+
+
+def _looked_up(cluster: Cluster, where: tuple[KeyType, str], task: asyncio.Task[int]) -> None:
+    del cluster.look_ups[where]
+    if not task.cancelled():
+        task.exception()  # retrieved: those who wait for it get it too
+
+
+def forget_coordinator(cluster: Cluster, kind: KeyType, key: str, node_id: int | None) -> None:
+    """Look a coordinator up before the next request, if it is still taken for this broker.
+
+    Of several that it refused the last ones would forget what the first has found since.
+    """
+    if cluster.coordinators.get((kind, key)) == node_id:
+        cluster.coordinators.pop((kind, key), None)
 
 
 async def find_coordinators(

@@ -119,14 +119,19 @@ class ConsumerCore:
             )
         self.read(wanted)
 
-    def read(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions and no others: the application's choice, or the group's."""
+    def read(
+        self, partitions: Collection[TopicPartition], held: Collection[TopicPartition] = ()
+    ) -> None:
+        """Read these partitions and no others: the application's choice, or the group's.
+
+        Those of `held` are not fetched before `release`.
+        """
         kept = self._parts
         self._parts = {}
         for tp in partitions:
             positions = PartitionPosition(tp, self.options.reset_policy)
             self._parts[tp] = kept.get(tp) or PartitionFetch(
-                tp, positions, None, self.options.max_partition_fetch_bytes
+                tp, positions, None, self.options.max_partition_fetch_bytes, held=tp in held
             )
         self._completed = {
             tp: completed for tp, completed in self._completed.items() if tp in self._parts
@@ -134,6 +139,11 @@ class ConsumerCore:
         if self._fetch is not None:
             self._fetch.replace(self._parts.values())
             self._place()
+
+    def release(self) -> None:
+        """Fetch the partitions that `read` held back."""
+        if self._fetch is not None:
+            self._fetch.release(part for part in self._parts.values() if part.held)
 
     def part(self, tp: TopicPartition) -> PartitionFetch:
         """Return the state of an assigned partition. Raises LocalProtocolError for another."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from parley.client.cluster.core import Cluster
-from parley.client.consumer.commits import Commits
+from parley.client.consumer.commits import EPOCH_BACKOFF_MS, Commits
 from parley.client.consumer.listener import CallListener, call_here
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.consumer.participation import GroupHealth, Participation, Reader, Subscribed
 from parley.client.offsets.committed import committed_offsets
 from parley.client.options import arguments
 from parley.client.results import ConsumerGroupMetadata
-from parley.errors import ConfigError, KafkaError, LocalProtocolError
+from parley.errors import BrokerError, ConfigError, KafkaError, LocalProtocolError
+from parley.errors.codes import STALE_MEMBER_EPOCH, UNKNOWN_MEMBER_ID
 from parley.types import OffsetAndMetadata, TopicPartition
 
 CLOSE_TIMEOUT_MS = 30_000
@@ -169,15 +170,29 @@ class ConsumerGroup:
     async def committed(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return what the group committed, None where nothing."""
+        """Return what the group committed, None where nothing.
+
+        A member of the consumer protocol says who it is; with an epoch that is over it asks again,
+        and as nobody where it is no member any more (G57).
+        """
         partitions, group_id = arguments.partitions(partitions), self.id("committed")
         if self._cluster is None:
             raise LocalProtocolError(
                 "this consumer is not started: await start(), or use it in an `async with` block"
             )
-        return await committed_offsets(
-            self._cluster, group_id, partitions, self._cluster.deadline()
-        )
+        cluster, deadline = self._cluster, self._cluster.deadline()
+        while True:
+            asked_as = self.member.asks_as() if self.member is not None else None
+            try:
+                return await committed_offsets(
+                    cluster, group_id, partitions, deadline, member=asked_as
+                )
+            except BrokerError as error:
+                over = error.code in (STALE_MEMBER_EPOCH, UNKNOWN_MEMBER_ID)
+                if asked_as is None or not over or deadline.passed(cluster.now_ms()):
+                    raise
+                self.commit_refused(error, asked_as)
+            await cluster.clock.sleep_ms(EPOCH_BACKOFF_MS)
 
     def history_changed(self, tp: TopicPartition) -> None:
         """Compare the next commit of a partition with none before: its history is another."""

@@ -99,10 +99,15 @@ class Reader(Protocol):
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions being read."""
 
-    def read(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions and no others; those read before keep their
-        positions and what was fetched.
+    def read(
+        self, partitions: Collection[TopicPartition], held: Collection[TopicPartition] = ()
+    ) -> None:
+        """Read these partitions and no others; those read before keep their positions and what was
+        fetched. Those of `held` are not fetched before `release`.
         """
+
+    def release(self) -> None:
+        """Fetch the partitions that `read` held back."""
 
     def consumed(self) -> Offsets:
         """Return the positions behind what was handed out."""
@@ -289,10 +294,7 @@ class Participation:
         """Show one step; the state is consistent afterwards, whatever the listener raised (G38)."""
         try:
             if isinstance(step, Assign):
-                self._reader.read({*step.kept, *step.added})
-                self._membership.step_done(step)
-                self._commits.restart()
-                await self._notify(self._listener.on_partitions_assigned, step.added)
+                await self._take(step)
                 return None
             await self._give_up(step)
         except Exception as error:
@@ -303,6 +305,16 @@ class Participation:
                 self._reader.read(self._membership.owned)
             self._member.wake()
         return None
+
+    async def _take(self, step: Assign) -> None:
+        """Take partitions; they are fetched when the listener, which may seek, knows of them."""
+        self._reader.read({*step.kept, *step.added}, held=step.added)
+        self._membership.step_done(step)
+        self._commits.restart()
+        try:
+            await self._notify(self._listener.on_partitions_assigned, step.added)
+        finally:
+            self._reader.release()
 
     async def _give_up(self, step: Revoke | Lost) -> None:
         if isinstance(step, Lost):
@@ -353,6 +365,13 @@ class Participation:
         return ConsumerGroupMetadata(
             self._group_id, generation, member_id, self._options.group_instance_id
         )
+
+    def asks_as(self) -> ConsumerGroupMetadata | None:
+        """Return as whom to ask for committed offsets: as a member of the consumer protocol, else
+        as nobody in particular (G57).
+        """
+        modern = isinstance(self._member, ModernMember)
+        return self.metadata() if modern and self._membership.committing is Committing.NOW else None
 
     def may_commit(self) -> ConsumerGroupMetadata:
         """Return as whom to commit (G43).

@@ -110,6 +110,12 @@ class AssignedFetch:
         """Go on with a paused partition where it was."""
         self._fetcher.resume(part)
 
+    def release(self, parts: Iterable[PartitionFetch]) -> None:
+        """Fetch what was held back."""
+        for part in parts:
+            part.held = False
+        self._fetcher.kick_soon()
+
     def stop(self, part: PartitionFetch, error: KafkaError) -> None:
         """Let an error that was found while decoding stand at the position of now."""
         self._fetcher.drop(part)

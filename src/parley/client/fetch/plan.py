@@ -87,7 +87,7 @@ def _plan_one(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Mo
         return max(part.not_before_ms, now_ms + 1)
     if part.positions.stage is Stage.AWAIT_VALIDATION:
         plan.validations.setdefault(node_id, []).append(part)
-    elif not (moment.full or part.paused):
+    elif not (moment.full or part.paused or part.held):
         plan.fetches.setdefault(node_id, []).append(part)
     return None
 

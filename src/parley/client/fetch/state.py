@@ -79,6 +79,8 @@ class PartitionFetch:
     by_wire: bool = True
     """Whether the leader's Fetch takes topic ids and so refuses old ones; unknown: yes."""
     paused: bool = False
+    held: bool = False
+    """Not fetched yet: the listener hears of it now, and may seek (G52)."""
     position_epoch: int = 0
     """The position epoch that `flight` and what is queued belong to."""
     flight: object | None = None

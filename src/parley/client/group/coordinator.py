@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from parley.client.cluster.coordinators import MOVED, KeyType
 from parley.client.cluster.core import Cluster
-from parley.client.cluster.routing import coordinator_of
+from parley.client.cluster.routing import coordinator_of, forget_coordinator
 from parley.errors import BrokerError, KafkaError, NetworkError
 from parley.messages import Request, Response
 from parley.net import MAIN_LANE, BrokerConnection, Reply
@@ -29,6 +29,7 @@ class GroupCoordinator:
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         self._cluster, self.group_id = cluster, group_id
         self._lane = f"group member {next(_numbers)}"
+        self._asked: int | None = None
 
     async def connection(self, *, own: bool = True) -> BrokerConnection:
         """Return a connection to the coordinator, which is looked up where it is not known.
@@ -39,6 +40,7 @@ class GroupCoordinator:
         cluster = self._cluster
         deadline = cluster.deadline(cluster.options.request_timeout_ms)
         node_id = await coordinator_of(cluster, KeyType.GROUP, self.group_id, deadline)
+        self._asked = node_id
         try:
             return await cluster.connection(node_id, self._lane if own else MAIN_LANE)
         except NetworkError:
@@ -75,5 +77,5 @@ class GroupCoordinator:
             self.forget()
 
     def forget(self) -> None:
-        """Look the coordinator up before the next request."""
-        self._cluster.coordinators.pop((KeyType.GROUP, self.group_id), None)
+        """Look the coordinator up before the next request, unless it has been since."""
+        forget_coordinator(self._cluster, KeyType.GROUP, self.group_id, self._asked)

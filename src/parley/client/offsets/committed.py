@@ -130,18 +130,24 @@ def _raise(
 
 
 async def committed_offsets(
-    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], deadline: Deadline
+    cluster: Cluster,
+    group_id: str,
+    partitions: Iterable[TopicPartition],
+    deadline: Deadline,
+    *,
+    member: ConsumerGroupMetadata | None = None,
 ) -> Offsets:
     """Return the committed offset of each partition, None where the group has committed none.
 
     An offset that an open transaction is about to change is waited for, as Java's consumer does
     (KIP-447): UNSTABLE_OFFSET_COMMIT is asked again until the deadline. Below 2.5 a broker returns
-    the offset before.
+    the offset before. With a `member` of the consumer protocol the coordinator holds it to its
+    epoch (G57): UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.
     """
     wanted = list(dict.fromkeys(partitions))
     if not wanted:
         return {}
-    found = await read_offsets(cluster, group_id, wanted, deadline, stable=True)
+    found = await read_offsets(cluster, group_id, wanted, deadline, stable=True, member=member)
     for tp, known in found.items():
         if known is not None:
             cluster.see_epoch(tp, known.leader_epoch)
@@ -156,6 +162,7 @@ async def read_offsets(
     deadline: Deadline,
     *,
     stable: bool,
+    member: ConsumerGroupMetadata | None = None,
 ) -> Offsets:
     """Return the committed offsets as the coordinator has them: of some partitions, or with None of
     all that have any.
@@ -164,6 +171,7 @@ async def read_offsets(
     UnsupportedVersionError, before a byte is sent, where a coordinator cannot list them (before
     0.10.2, KIP-88); the first partition's error, noting others.
     """
+    group = member or ConsumerGroupMetadata(group_id)
 
     async def attempt(conn: BrokerConnection) -> Offsets:
         allowed = _ALL_OFFSETS if wanted is None else _by_name_or_id(cluster, wanted)
@@ -173,7 +181,7 @@ async def read_offsets(
             if wanted is None:
                 error.add_note("name the partitions: of those every release returns the offsets")
             raise
-        message = _fetch_request(cluster, group_id, wanted, version, stable=stable)
+        message = _fetch_request(cluster, group, wanted, version, stable=stable)
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
         return _read_committed(cluster, reply.message, reply.version, wanted)
 
@@ -230,7 +238,7 @@ def cached_epoch(cluster: Cluster, tp: TopicPartition) -> int:
 
 def _fetch_request(
     cluster: Cluster,
-    group_id: str,
+    asking: ConsumerGroupMetadata,
     wanted: list[TopicPartition] | None,
     version: int,
     *,
@@ -243,7 +251,7 @@ def _fetch_request(
         make = OffsetFetchRequest.OffsetFetchRequestTopic
         topics = [make(name=name, partition_indexes=found) for name, found in indexes.items()]
         return OffsetFetchRequest(
-            group_id=group_id,
+            group_id=asking.group_id,
             topics=None if wanted is None else topics,
             require_stable=stable and version >= STABLE_VERSION,
         )
@@ -253,7 +261,10 @@ def _fetch_request(
         for name, found in indexes.items()
     ]
     group = OffsetFetchRequest.OffsetFetchRequestGroup(
-        group_id=group_id, topics=None if wanted is None else listed
+        group_id=asking.group_id,
+        member_id=asking.member_id or None,
+        member_epoch=asking.generation_id,
+        topics=None if wanted is None else listed,
     )
     return OffsetFetchRequest(groups=[group], require_stable=stable)
 
