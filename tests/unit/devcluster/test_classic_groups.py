@@ -340,6 +340,22 @@ def test_h6_static_members_that_are_away_stay(at: Coordinator) -> None:
     assert set(at.group.members) == {"c-2"}
 
 
+def test_h17_a_group_is_written_when_it_is_stable_or_empty_and_not_between() -> None:
+    at = Coordinator()
+    leader = at.joined().member_id
+    assert at.journaled == []
+    at.sync(leader)
+    assert at.journaled == ["Stable"]
+    waiting = at.join()
+    at.join(leader)
+    assert waiting.answer is not None
+    assert at.journaled == ["Stable"]  # a rebalance is not in the log before its assignment
+    at.sync(leader)
+    for member in (leader, waiting.answer.member_id):
+        at.group.leave(member, None, at.now_ms)
+    assert at.journaled == ["Stable", "Stable", "Empty"]
+
+
 def test_h18_what_was_written_comes_back(at: Coordinator) -> None:
     names = at.stable(2)
     again = group_of(group_entry(at.group), at.keep, lambda: "x")

@@ -158,7 +158,7 @@ def at() -> Coordinator:
     return found
 
 
-def test_a_live_group_is_upgraded_and_its_classic_members_are_led_to_their_share(
+def test_h24_a_live_group_is_upgraded_and_its_classic_members_are_led_to_their_share(
     at: Coordinator,
 ) -> None:
     generation = at.generation
@@ -220,7 +220,9 @@ def test_who_waits_in_a_rebalance_has_to_join_again(at: Coordinator) -> None:
 
 
 @pytest.mark.parametrize("by", ["leave", "silence", "operator"])
-def test_the_last_member_of_the_consumer_protocol_takes_it_along(at: Coordinator, by: str) -> None:
+def test_h24_the_last_member_of_the_consumer_protocol_takes_it_along(
+    at: Coordinator, by: str
+) -> None:
     epoch = at.consumer("M").epoch
     for name in ("A", "B"):
         at.join(name)
@@ -253,7 +255,7 @@ def test_the_last_member_of_the_consumer_protocol_takes_it_along(at: Coordinator
     ("upgrade", True, False), ("downgrade", False, True), ("disabled", False, False),
     ("Bidirectional", True, True),
 ])  # fmt: skip
-def test_the_policy_says_which_way_is_open(policy: str, up: bool, down: bool) -> None:
+def test_h24_the_policy_says_which_way_is_open(policy: str, up: bool, down: bool) -> None:
     at = Coordinator(policy)
     at.stable(A=assigned(0, 1, 2))
     if up:
@@ -277,7 +279,9 @@ def test_a_policy_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize(
     "assignment", [write_assignment(parts(0), NAMES, 3)[:-4] + b"\0\0\0\1x", b"\xff\xff", b"\0\1\0"]
 )
-def test_what_the_assignor_of_the_broker_could_not_keep_is_not_upgraded(assignment: bytes) -> None:
+def test_h24_what_the_assignor_of_the_broker_could_not_keep_is_not_upgraded(
+    assignment: bytes,
+) -> None:
     at = Coordinator()
     at.stable(A=assignment)
     assert code_of(at.consumer, "M") == codes.GROUP_ID_NOT_FOUND
@@ -301,7 +305,7 @@ def test_a_heartbeat_that_is_refused_upgrades_nothing(at: Coordinator) -> None:
     assert at.modern.get("g") is None
 
 
-def test_who_may_not_join_a_group_of_the_consumer_protocol(at: Coordinator) -> None:
+def test_h24_who_may_not_join_a_group_of_the_consumer_protocol(at: Coordinator) -> None:
     epoch = at.consumer("M").epoch
     assert code_of(at.join, "A", protocol_type="connect") == codes.INCONSISTENT_GROUP_PROTOCOL
     assert code_of(at.join, "A", protocols=()) == codes.INCONSISTENT_GROUP_PROTOCOL
@@ -373,7 +377,7 @@ def test_members_of_both_protocols_go_on_after_a_restart(at: Coordinator) -> Non
     assert last.generation == epoch
 
 
-def test_an_empty_group_becomes_what_its_next_member_speaks() -> None:
+def test_h26_an_empty_group_becomes_what_its_next_member_speaks() -> None:
     at = Coordinator("disabled")
     at.stable(A=assigned(0))
     group = at.classic.get("g")

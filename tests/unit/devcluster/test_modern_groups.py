@@ -165,6 +165,24 @@ def test_g58_commits_of_older_epochs_partition_by_partition() -> None:
     assert raised.value.code == codes.UNKNOWN_MEMBER_ID
 
 
+def test_h22_three_epochs_and_a_partition_is_given_when_nobody_holds_it() -> None:
+    at = Coordinator(AT_4_3)
+    at.join("A")
+    assert (at.group.epoch, at.group.target_epoch) == (2, 2)
+    at.join("B")  # the group's epoch rises, the target's after the assignment interval
+    assert (at.group.epoch, at.group.target_epoch) == (3, 2)
+    at.now_ms = 1_000
+    assert at.say("B", 2).assignment is None  # A holds everything
+    assert (at.group.epoch, at.group.target_epoch) == (3, 3)
+    epochs = {name: one.assignment.epoch for name, one in at.group.members.items()}
+    assert epochs == {"A": 2, "B": 3}  # whoever has to give up keeps its epoch
+    at.say("A", 2)
+    assert at.say("B", 3).assignment is None
+    at.say("A", 2, owned=parts(0, 1))
+    assert at.say("B", 3).assignment == parts(2)
+    assert {one.assignment.epoch for one in at.group.members.values()} == {3}
+
+
 @pytest.mark.parametrize("late_ms", [-1, 0])
 def test_h23_silence_ends_a_membership(late_ms: int) -> None:
     at = Coordinator(Settings(session_timeout_ms=45_000))

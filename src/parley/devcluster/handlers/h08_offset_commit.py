@@ -2,7 +2,8 @@
 
 Behaviours:
 - Kept by the group's coordinator (others: NOT_COORDINATOR), in the journal before it is answered.
-- Commits without membership (generation -1) are taken by groups without members. A classic group
+- Commits without membership (generation -1) are taken by groups without members, and by the one
+  without a name. A classic group
   takes those of its generation, but not between join and sync. A group of the consumer protocol
   takes those of its members, with their epochs (KIP-848), from 4.3 on with older ones for
   partitions kept (KIP-1251).
@@ -22,13 +23,8 @@ Not implemented: -
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.handlers.coordination import expiry_rules
-from parley.devcluster.handlers.membership import (
-    check_commit,
-    check_epoch,
-    live_group,
-    require_group,
-)
+from parley.devcluster.handlers.coordination import expiry_rules, require_coordinator
+from parley.devcluster.handlers.membership import check_commit, check_epoch, live_group
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.refused import Refused
@@ -68,7 +64,7 @@ def _group_code(call: Call, request: OffsetCommitRequest) -> int:
     if call.version == 0 and not call.profile.behaviour.names_controller:
         return UNSUPPORTED_VERSION  # v0 went to ZooKeeper, which KRaft releases do not have
     try:
-        require_group(call, request.group_id)
+        require_coordinator(call, request.group_id)  # a group without a name is one here (H11)
         check_commit(
             call,
             request.group_id,

@@ -7,6 +7,8 @@ Behaviours:
 - In a group whose members speak the consumer protocol the broker's assignor assigns: the answer
   comes at once, its generation is the member's epoch, and nobody leads (H24).
 - A share group: INCONSISTENT_GROUP_PROTOCOL.
+- The first member of a group without protocols: UNKNOWN_SERVER_ERROR up to 0.10, no answer at all
+  up to 2.1, later INCONSISTENT_GROUP_PROTOCOL as for all who do not fit (H3).
 - Session timeouts outside the bounds of the release: INVALID_SESSION_TIMEOUT (G9).
 
 Version notes:
@@ -23,6 +25,7 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler, Wait
 from parley.devcluster.handlers.membership import (
     classic_rules,
+    has_members,
     is_share_group,
     known_topics,
     live_group,
@@ -32,6 +35,7 @@ from parley.devcluster.handlers.membership import (
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.groups.classic.group import MemberIdRequired
 from parley.devcluster.state.groups.classic.members import Join, JoinAnswer
+from parley.devcluster.state.groups.classic.parked import Parked
 from parley.devcluster.state.groups.modern.group import ConsumerGroup, Topics
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
@@ -62,6 +66,8 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
         _check(call, request, of_consumers=modern is not None)
         if modern is not None:
             return _response(call, _join_mixed(call, request, modern))
+        if not request.protocols and not has_members(call, request.group_id):
+            return _without_protocols(call, request)
         call.cluster.mixed_groups.make_room_for_classic(request.group_id)
         group = groups.made(request.group_id, classic_rules(call), call.broker.id)
         try:
@@ -89,6 +95,13 @@ def _join_mixed(call: Call, request: JoinGroupRequest, group: ConsumerGroup) -> 
     return call.cluster.mixed_groups.join(
         group, _join(call, request), topics, settings_of(call), call.now_ms
     )
+
+
+def _without_protocols(call: Call, request: JoinGroupRequest) -> Answer:
+    code = call.profile.behaviour.empty_protocols_code
+    if code is None:
+        return Wait([Parked[JoinAnswer]()], FOREVER_MS, lambda expired: None)
+    return refuse(request, call.version, code, call.profile.behaviour.refused_generation)
 
 
 def _check(call: Call, request: JoinGroupRequest, *, of_consumers: bool) -> None:

@@ -53,6 +53,7 @@ def classic_rules(call: Call) -> Rules:
         if behaviour.delays_first_rebalance
         else 0,
         max_size=wanted.group_max_size if behaviour.limits_group_size else 2**31 - 1,
+        demands_type=behaviour.demands_protocol_type,
         heartbeats_while_completing=behaviour.heartbeats_while_completing,
         removes_unsynced=behaviour.removes_unsynced_members,
     )

@@ -114,6 +114,12 @@ class Behaviour:
     """What SaslHandshake names on a listener without SASL."""
     refused_generation: int = 0
     """The generation in an answer that refuses JoinGroup."""
+    demands_protocol_type: bool = False
+    """JoinGroup refuses a member without a protocol type."""
+    empty_protocols_code: int | None = UNKNOWN_SERVER_ERROR
+    """JoinGroup's answer to the first member of a group if it has no protocols; None gives none,
+    and the connection is stuck.
+    """
     checks_assignment_first: bool = False
     """CreateTopics looks at the assignment before the settings."""
     deletes_nameless_groups: bool = False

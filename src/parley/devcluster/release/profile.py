@@ -23,6 +23,7 @@ from parley.devcluster.state.log.appending import MessageSetRules
 from parley.devcluster.state.log.producers import ProducerRules
 from parley.devcluster.state.rules import ElectionRules
 from parley.errors.codes import (
+    INCONSISTENT_GROUP_PROTOCOL,
     INVALID_CONFIG,
     INVALID_RECORD,
     INVALID_REQUEST,
@@ -60,6 +61,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             was,
             message_sets=replace(was.message_sets, checks_wrappers=True),
             delays_first_rebalance=True,
+            empty_protocols_code=None,
         ),
     ),
     (
@@ -110,6 +112,8 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
         lambda was: replace(
             was,
             refused_generation=-1,
+            demands_protocol_type=True,
+            empty_protocols_code=INCONSISTENT_GROUP_PROTOCOL,
             returns_list_offsets_epoch=True,
             limits_group_size=True,
         ),

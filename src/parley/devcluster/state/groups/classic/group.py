@@ -57,6 +57,8 @@ class Rules:
     more members (0.11, KIP-134).
     """
     max_size: int = 2**31 - 1
+    demands_type: bool = True
+    """A member needs a protocol type (2.2); before, it may be empty."""
     heartbeats_while_completing: bool = True
     """A heartbeat between join and sync is fine (2.6); before, REBALANCE_IN_PROGRESS."""
     removes_unsynced: bool = True
@@ -131,7 +133,7 @@ class ClassicGroup:
         return self._add(f"{prefix}-{self._new_id()}", join, now_ms)
 
     def _check_protocols(self, join: Join) -> None:
-        wrong = not join.protocol_type or not join.protocols
+        wrong = not join.protocols or (self.rules.demands_type and not join.protocol_type)
         if self.members and not wrong:
             names = {name for name, _ in join.protocols}
             others = [one for one in self.members.values() if one.id != join.member_id]
