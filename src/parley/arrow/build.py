@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from parley.arrow.schema import HEADERS_TYPE, RECORD_SCHEMA, spark_schema
 from parley.records import Buffer, Columns, HeadersColumn, VarColumn, Want
@@ -120,6 +119,8 @@ def _headers_or_null(rows: int, kind: pa.DataType, column: HeadersColumn | None)
     lists = _headers(rows, kind, column)
     if lists is None or not rows:
         return lists
+    import pyarrow.compute as pc  # 9 MB and 0.1 s, for null headers alone
+
     given = pc.not_equal(pc.list_value_length(lists), 0)
     if given.true_count == rows:
         return lists

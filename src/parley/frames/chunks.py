@@ -16,6 +16,9 @@ from __future__ import annotations
 SMALL_CHUNK_BYTES = 64 * 1024
 """One receive buffer for many small frames; also the first step of a large frame's own buffer."""
 
+FIRST_CHUNK_BYTES = 4 * 1024
+"""What a connection receives into at first: heartbeats and what they bring never need more."""
+
 MAX_IDLE_BYTES = 64 * 1024 * 1024
 """Idle memory one connection may keep: two fetches of 16 MiB and their successors, with room."""
 
@@ -81,13 +84,13 @@ class ChunkPool:
         self._ticks = 0
         self.idle_bytes = 0
 
-    def take_small(self) -> Chunk:
-        """Return a chunk of SMALL_CHUNK_BYTES with nothing in it."""
+    def take_small(self, capacity: int = SMALL_CHUNK_BYTES) -> Chunk:
+        """Return a chunk of so many bytes with nothing in it."""
         self.tick()
         for chunk in self._idle:
-            if chunk.capacity == SMALL_CHUNK_BYTES and not chunk.is_seen():
+            if chunk.capacity == capacity and not chunk.is_seen():
                 return self._renewed(chunk)
-        return Chunk(SMALL_CHUNK_BYTES, self)
+        return Chunk(capacity, self)
 
     def take_large(self, wanted: int, earned: int) -> Chunk:
         """Return a chunk for a frame that announces `wanted` bytes, of which `earned` have arrived.

@@ -4,8 +4,9 @@ Rules of the receiving half:
 1. The framer owns the memory that bytes are received into; frames are views of it, never copies.
 2. Memory grows with the bytes that arrived, doubling up to the announced size; never by
    announcement.
-3. Small frames share a chunk of 64 KiB. A frame that does not fit there gets a chunk of its own,
-   which ends with the frame, so that the frame after it starts in a small chunk again.
+3. Small frames share a chunk: of 4 KiB at first, of 64 KiB once those were full. A frame that does
+   not fit there gets a chunk of its own, which ends with the frame, so that the frame after it
+   starts in a small chunk again.
 4. A released chunk is used again only if nobody can see its bytes (see chunks.py).
 5. After an error the framer only repeats that error.
 """
@@ -16,7 +17,7 @@ import enum
 from collections.abc import Sequence
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
-from parley.frames.chunks import SMALL_CHUNK_BYTES, Chunk, ChunkPool
+from parley.frames.chunks import FIRST_CHUNK_BYTES, SMALL_CHUNK_BYTES, Chunk, ChunkPool
 from parley.frames.foreign import describe_foreign
 
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
@@ -88,7 +89,8 @@ class Framer:
         self.max_frame_bytes = max_frame_bytes
         self.empty_frames = empty_frames
         self._pool = ChunkPool()
-        self._chunk = self._pool.take_small()
+        self._small_bytes = FIRST_CHUNK_BYTES
+        self._chunk = self._pool.take_small(self._small_bytes)
         self._start = 0  # of the bytes in _chunk that are not yet cut into frames
         self._end = 0  # of the received bytes in _chunk
         self._size = -1  # announced by the frame at _start; -1 while its prefix is incomplete
@@ -223,7 +225,9 @@ class Framer:
         chunk.frames += 1
         frame = Frame(chunk.view[:size], chunk)
         chunk.retire()
-        self._replace(self._pool.take_small(), 0)
+        if size <= SMALL_CHUNK_BYTES:
+            self._small_bytes = SMALL_CHUNK_BYTES
+        self._replace(self._pool.take_small(self._small_bytes), 0)
         self._size = -1
         self._own = False
         return frame
@@ -240,20 +244,25 @@ class Framer:
         self._replace(fresh, self._end)  # the outgrown chunk is not worth keeping
 
     def _rewind(self) -> None:
-        if self._chunk.frames == 0 and not self._chunk.is_seen():
+        if self._end == self._chunk.capacity:
+            self._small_bytes = SMALL_CHUNK_BYTES
+        enough = self._chunk.capacity >= self._small_bytes
+        if enough and self._chunk.frames == 0 and not self._chunk.is_seen():
             self._pool.tick()
             self._start = self._end = 0
         else:
-            self._exchange(self._pool.take_small(), self._chunk.view[:0])
+            self._exchange(self._pool.take_small(self._small_bytes), self._chunk.view[:0])
 
     def _make_room(self) -> None:
         # The chunk is full. What is left in it is one incomplete frame, or whole frames that the
         # caller did not ask for yet; only the latter can need more than a small chunk.
         count = self._end - self._start
+        is_first, self._small_bytes = self._chunk.capacity < SMALL_CHUNK_BYTES, SMALL_CHUNK_BYTES
         is_small = (
             count < _SIZE_BYTES + self._size <= SMALL_CHUNK_BYTES or count <= SMALL_CHUNK_BYTES // 2
         )
-        if self._start and is_small and self._chunk.frames == 0 and not self._chunk.is_seen():
+        may_stay = self._start and is_small and not is_first
+        if may_stay and self._chunk.frames == 0 and not self._chunk.is_seen():
             # copes with the overlap
             self._chunk.view[:count] = self._chunk.view[self._start : self._end]
             self._start, self._end = 0, count

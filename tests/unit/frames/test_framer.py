@@ -10,7 +10,7 @@ import pytest
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.frames import EmptyFrames, Frame, Framer, encode_frame
-from parley.frames.chunks import IDLE_TICKS, SMALL_CHUNK_BYTES
+from parley.frames.chunks import FIRST_CHUNK_BYTES, IDLE_TICKS, SMALL_CHUNK_BYTES
 
 KIB = 1024
 MIB = 1024 * 1024
@@ -210,6 +210,24 @@ def test_idle_memory_is_given_up_when_only_small_frames_come() -> None:
     for _ in range(IDLE_TICKS + 2):
         assert feed_whole(framer, framed(b"small")) == [b"small"]
     assert framer.allocated_bytes <= 2 * SMALL_CHUNK_BYTES
+
+
+def test_a_connection_with_small_frames_alone_stays_small_until_they_fill_its_buffer() -> None:
+    framer = Framer()
+    for _ in range(1_000):
+        assert feed_whole(framer, framed(b"heartbeat" * 20)) == [b"heartbeat" * 20]
+    assert framer.allocated_bytes == FIRST_CHUNK_BYTES
+    many = framed(*[b"heartbeat" * 20] * 50)  # more at once than there is room for
+    assert feed_whole(framer, many) == [b"heartbeat" * 20] * 50
+    assert len(framer.get_buffer()) > FIRST_CHUNK_BYTES
+
+
+@pytest.mark.parametrize("size", [FIRST_CHUNK_BYTES - 4, FIRST_CHUNK_BYTES, SMALL_CHUNK_BYTES])
+def test_frames_of_middle_size_cost_no_more_than_their_buffer(size: int) -> None:
+    framer = Framer()
+    for _ in range(20):
+        assert feed_whole(framer, framed(b"m" * size)) == [b"m" * size]
+    assert framer.allocated_bytes <= 4 * SMALL_CHUNK_BYTES
 
 
 def test_memory_grows_with_what_arrived_not_with_what_was_announced() -> None:

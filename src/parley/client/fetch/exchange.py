@@ -135,16 +135,16 @@ class Exchange:
         conn = await cluster.connection(self._node_id, self._lane)
         ready: list[Asked] = []
         put_off: list[Asked] = []
+        by_id = conn.versions.supports(Feature.FETCH_TOPIC_IDS)
         for one in asked:
-            (ready if self._may_ask(conn, one) else put_off).append(one)
+            (ready if self._may_ask(one, by_id=by_id) else put_off).append(one)
         if not ready:
             return Outcome((), put_off=put_off)
-        targets = [self._target(conn, one) for one in ready]
+        diverging = conn.versions.supports(Feature.DIVERGING_EPOCH)
+        targets = [self._target(conn, one, diverging=diverging) for one in ready]
         request = SessionRequest(targets, NO_SESSION)
         if self._session is not None and conn.versions.supports(Feature.FETCH_SESSIONS):
-            request = self._session.build(
-                targets, ids_supported=conn.versions.supports(Feature.FETCH_TOPIC_IDS)
-            )
+            request = self._session.build(targets, ids_supported=by_id)
         allowed = allowed_versions(targets, options, by_id=request.part.by_id)
         if options.isolation_level == READ_COMMITTED:
             conn.versions.choose(ApiKey.FETCH, allowed, feature=Feature.READ_COMMITTED)
@@ -164,15 +164,14 @@ class Exchange:
         )
 
     @staticmethod
-    def _may_ask(conn: BrokerConnection, asked: Asked) -> bool:
+    def _may_ask(asked: Asked, *, by_id: bool) -> bool:
         """By name a topic in doubt is not asked for: what came might be another one's records."""
-        asked.part.by_wire = conn.versions.supports(Feature.FETCH_TOPIC_IDS)
-        return asked.part.by_wire or not asked.part.topic.in_doubt
+        asked.part.by_wire = by_id
+        return by_id or not asked.part.topic.in_doubt
 
-    def _target(self, conn: BrokerConnection, asked: Asked) -> FetchTarget:
+    def _target(self, conn: BrokerConnection, asked: Asked, *, diverging: bool) -> FetchTarget:
         part, position = asked.part, asked.position
         known = self._lanes.cluster.view.topic_id(part.tp.topic) != ZERO_UUID
-        diverging = conn.versions.supports(Feature.DIVERGING_EPOCH) and not asked.from_follower
         epoch = usable_epoch(conn.versions, position.leader_epoch)
         return FetchTarget(
             part.tp,
@@ -180,5 +179,5 @@ class Exchange:
             part.wanted_bytes,
             epoch,
             part.topic.held if known else ZERO_UUID,
-            position.offset_epoch if diverging and epoch >= 0 else -1,
+            position.offset_epoch if diverging and not asked.from_follower and epoch >= 0 else -1,
         )
