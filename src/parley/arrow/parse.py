@@ -15,7 +15,6 @@ Binary and string columns are taken over without a copy; the other types are cas
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import pyarrow as pa
 
@@ -124,13 +123,6 @@ def _flat(array: pa.Array) -> VarColumn:
     )
 
 
-def _compute() -> ModuleType:
-    """Import what costs 9 MB and 0.1 s where it is needed: readers never need it."""
-    import pyarrow.compute
-
-    return pyarrow.compute
-
-
 def _view(buffer: pa.Buffer) -> memoryview:
     return memoryview(buffer).cast("B")
 
@@ -146,7 +138,9 @@ def _timestamps(array: pa.Array | None, now_ms: int) -> Buffer | None:
             f'column "timestamp" has type {array.type}; give a timestamp, or int64 milliseconds'
         )
     if array.null_count:
-        array = _compute().fill_null(array, now_ms)
+        import pyarrow.compute as pc  # 9 MB and 0.1 s, which readers never need
+
+        array = pc.fill_null(array, now_ms)
     buffer = array.buffers()[1]
     if buffer is None:
         return b""
@@ -159,7 +153,9 @@ def _headers(array: pa.Array | None) -> HeadersColumn | None:
     if not array.type.equals(HEADERS_TYPE):
         array = _cast("headers", array, HEADERS_TYPE)
     if array.null_count:
-        array = _compute().if_else(array.is_valid(), array, pa.scalar([], HEADERS_TYPE))
+        import pyarrow.compute as pc
+
+        array = pc.if_else(array.is_valid(), array, pa.scalar([], HEADERS_TYPE))
     offsets = array.buffers()[1]
     pairs = array.values
     if offsets is None or len(pairs) == 0:

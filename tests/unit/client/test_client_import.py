@@ -24,6 +24,12 @@ def test_options_need_no_pyarrow():
     assert found.stdout.strip() == "False"
 
 
+def test_consumers_need_no_compute_functions():
+    code = "import sys; from parley.client import Consumer; print('pyarrow.compute' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False"
+
+
 def test_every_public_name_is_there_and_documented():
     for module in (parley, parley.client):
         for name in module.__all__:

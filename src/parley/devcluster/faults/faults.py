@@ -14,6 +14,7 @@ import enum
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from parley.devcluster.faults.asked import Asked
 from parley.errors import ConfigError, nearest_hint
@@ -40,6 +41,7 @@ def api_number(api: str | int) -> int:
     return int(found)
 
 
+@lru_cache(maxsize=256)
 def api_name(key: int) -> str:
     """Return an API's name as Kafka writes it, `API 999` for a key without one.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
@@ -38,6 +39,7 @@ class CommittedOffset:
     """When it is kept no longer, -1 where its group decides that (`expiry`)."""
 
 
+@lru_cache(maxsize=128)
 def java_hash(text: str) -> int:
     """Return Java's String.hashCode, by which Kafka places groups.
 

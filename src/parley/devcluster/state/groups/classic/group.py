@@ -87,6 +87,8 @@ class ClassicGroup:
         self._initial_left_ms: int | None = None
         self._newcomers = False
         self._unsynced: set[str] = set()
+        self._due_ms: int | None = None
+        self._due_known = False
 
     # -- lookups -----------------------------------------------------------------------------------
 
@@ -128,6 +130,7 @@ class ClassicGroup:
         if join.instance_id is None and join.requires_id:
             member_id = f"{join.client_id}-{self._new_id()}"
             self.pending[member_id] = now_ms + join.session_timeout_ms
+            self._due_by(self.pending[member_id])
             raise MemberIdRequired(member_id)
         prefix = join.client_id if join.instance_id is None else join.instance_id
         return self._add(f"{prefix}-{self._new_id()}", join, now_ms)
@@ -193,7 +196,7 @@ class ClassicGroup:
         ):
             return self._park(old, now_ms)
         self._keep(self)  # its new id has to be known to the next coordinator as well
-        old.beat(now_ms)
+        self._beat(old, now_ms)
         if join.skips_assignment and self.leader == new_id:
             return given(self._joined(old, skip=True))
         # Without that version it cannot know that it need not assign: nobody says that it leads
@@ -204,6 +207,8 @@ class ClassicGroup:
     def _park(self, member: Member, now_ms: int) -> Parked[JoinAnswer]:
         member.joining = member.joining or Parked()
         member.due_ms = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS if member.is_new else 0
+        if member.is_new:
+            self._due_by(member.due_ms)
         parked = member.joining
         self._prepare(now_ms)
         return parked
@@ -225,6 +230,7 @@ class ClassicGroup:
             self._phase_due_ms, self._newcomers = now_ms + delay_ms, False
             self.state = GroupState.PREPARING
             self._unsynced.clear()
+            self._due_known = False
         everybody = not self.pending and all(
             one.joining is not None for one in self.members.values()
         )
@@ -256,6 +262,7 @@ class ClassicGroup:
             self.leader = joined[0].id
         self.generation += 1
         self._phase_due_ms = self._initial_left_ms = None
+        self._due_known = False
         self.protocol = vote(list(self.members.values()))
         if not self.members:
             self.state, self.leader, self.empty_since_ms = GroupState.EMPTY, None, now_ms
@@ -294,7 +301,7 @@ class ClassicGroup:
         """
         if self.state is GroupState.PREPARING:
             raise Refused(REBALANCE_IN_PROGRESS, f"group {self.name} rebalances")
-        member.beat(now_ms)
+        self._beat(member, now_ms)
         self._unsynced.discard(member.id)
         if self.state is GroupState.STABLE:
             self._end_sync_phase()
@@ -315,7 +322,7 @@ class ClassicGroup:
             for one in self.members.values():
                 if one.syncing is not None:
                     self._end_sync(one, self._synced(one))
-                    one.beat(now_ms)
+                    self._beat(one, now_ms)
         self._end_sync_phase()
         return parked
 
@@ -336,7 +343,7 @@ class ClassicGroup:
         """Let a member live on; return REBALANCE_IN_PROGRESS where it has to
         join, or to sync (H5, H7).
         """
-        member.beat(now_ms)
+        self._beat(member, now_ms)
         if self.state is GroupState.STABLE:
             return NONE
         quiet = self.state is GroupState.COMPLETING and self.rules.heartbeats_while_completing
@@ -380,12 +387,26 @@ class ClassicGroup:
 
     @property
     def next_due_ms(self) -> int | None:
-        """When a session, a phase or a pending id is over."""
-        due = [one.due_ms for one in self.members.values() if self._can_expire(one)]
-        due += self.pending.values()
-        if self._phase_due_ms is not None:
-            due.append(self._phase_due_ms)
-        return min(due, default=None)
+        """When a session, a phase or a pending id is over, at the earliest.
+
+        Whoever heartbeats does not make it later: of a thousand members that would mean to look at
+        all of them at each request. `expire` finds out when it really is.
+        """
+        if not self._due_known:
+            due = [one.due_ms for one in self.members.values() if self._can_expire(one)]
+            due += self.pending.values()
+            if self._phase_due_ms is not None:
+                due.append(self._phase_due_ms)
+            self._due_ms, self._due_known = min(due, default=None), True
+        return self._due_ms
+
+    def _due_by(self, due_ms: int) -> None:
+        if self._due_known and (self._due_ms is None or due_ms < self._due_ms):
+            self._due_ms = due_ms
+
+    def _beat(self, member: Member, now_ms: int) -> None:
+        member.beat(now_ms)
+        self._due_by(member.due_ms)
 
     @staticmethod
     def _can_expire(member: Member) -> bool:
@@ -393,6 +414,7 @@ class ClassicGroup:
 
     def expire(self, now_ms: int) -> None:
         """Do what is due by now."""
+        self._due_known = False
         for member_id in [one for one, due_ms in self.pending.items() if due_ms <= now_ms]:
             del self.pending[member_id]
             if self.state is GroupState.PREPARING:
@@ -417,6 +439,7 @@ class ClassicGroup:
         """
         for member in self.members.values():
             self._fence(member, code)
+        self._due_known = False
 
     def expire_member(self, member_id: str, now_ms: int) -> None:
         """Take out a member as if its session had ended."""
