@@ -1,9 +1,9 @@
 """What a rebalance costs: one more member joins MEMBERS that share PARTITIONS; and what idle
-members cost.
+members, a group around a reader, and a thousand members at an embedded coordinator cost.
 
-Run by `benchmarks.run --only rebalance`. A real Kafka 4.3.0 broker, which speaks both protocols;
-the members of one client are in a process of their own (`rebalance_members`), and the clients take
-turns.
+Run by `benchmarks.run --only rebalance`, which draws the first as a picture too. A real Kafka 4.3.0
+broker, which speaks both protocols; the members of one client are in a process of their own
+(`rebalance_members`), and the clients take turns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import sys
 import uuid
 from typing import NamedTuple
 
-from benchmarks.bench import Bench, progress, run_json
+from benchmarks import rebalance_joining as joining, rebalance_reading as reading
+from benchmarks.bench import ROOT, Bench, progress, run_json
 from benchmarks.rebalance_members import (
     HEARTBEAT_MS,
     IDLE_PARTITIONS,
@@ -23,6 +24,7 @@ from benchmarks.rebalance_members import (
     PROTOCOLS,
     TOPIC,
 )
+from benchmarks.rebalance_plot import draw
 from benchmarks.report import Section, goal, table
 from parley.client import Client, NewTopic
 from parley.testing.realbroker import RealCluster
@@ -32,6 +34,10 @@ OURS = "parley"
 CLIENTS = ("parley", "confluent-kafka", "aiokafka")
 MOST_IDLE = 100
 IDLE_CORE_SHARE, IDLE_MEGABYTES = 0.005, 100
+JOINING_SECONDS, REQUESTS_PER_MEMBER = 2.0, 4
+IN_GROUP = {"async-for": 0.90, "getmany": 0.90, "batches": 0.97}
+"""Way to read → the share of the rate with assigned partitions that a group must leave."""
+PICTURE = ROOT / "benchmarks" / "pictures" / "rebalance.svg"
 PROPERTIES = {
     "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
     "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
@@ -67,12 +73,18 @@ class Measured(NamedTuple):
     joined: dict[tuple[str, str], Joined]
     """(Protocol, client) → what it cost."""
     idle: dict[str, Idle]
+    reading: dict[tuple[str, str], float]
+    """(Way, assigned or group) → records per second."""
+    joining: dict[str, float]
+    """Seconds and requests per member of a thousand that join an embedded coordinator."""
 
 
 def measure(bench: Bench) -> Measured:
     """Measure each client with each protocol that it has, round by round."""
     joined: dict[tuple[str, str], list[Joined]] = {}
     idle: dict[str, Idle] = {}
+    rates: dict[tuple[str, str], list[float]] = {}
+    thousand: list[dict[str, float]] = []
     with RealCluster(RELEASE, properties=PROPERTIES, quick_start=False) as cluster:
         bootstrap = cluster.bootstrap_servers
         with Client(bootstrap_servers=bootstrap) as client:
@@ -85,6 +97,14 @@ def measure(bench: Bench) -> Measured:
                     found = Joined(**_run("join", name, bootstrap, protocol))
                     progress(f"{protocol}, {name}: {found}")
                     joined.setdefault((protocol, name), []).append(found)
+        reading.fill(bootstrap)
+        for turn in range(bench.rounds + 1):
+            for by in reading.WAYS:
+                for how in reading.HOW:
+                    rate = _read(how, by, bootstrap)
+                    progress(f"{by}, {how}: {rate:,.0f} records/s")
+                    if turn:  # the first warms the page cache
+                        rates.setdefault((by, how), []).append(rate)
         for name in CLIENTS:
             many = _run("idle", name, bootstrap, str(MOST_IDLE))
             alone = _run("idle", name, bootstrap, "1")
@@ -92,12 +112,19 @@ def measure(bench: Bench) -> Measured:
                 many["core_share"], alone["core_share"], many["megabytes"], alone["megabytes"]
             )
             progress(f"idle, {name}: {idle[name]}")
+    for _ in range(bench.rounds):
+        thousand += run_json([sys.executable, "-m", joining.__name__])
+        progress(f"{joining.MEMBERS:,} members join: {thousand[-1]}")
+    medians = {
+        key: Joined(*map(statistics.median, zip(*runs, strict=True)))
+        for key, runs in joined.items()
+    }
+    draw({key: (one.seconds, one.partition_seconds) for key, one in medians.items()}, PICTURE)
     return Measured(
-        {
-            key: Joined(*map(statistics.median, zip(*runs, strict=True)))
-            for key, runs in joined.items()
-        },
+        medians,
         idle,
+        {key: statistics.median(found) for key, found in rates.items()},
+        {key: statistics.median(one[key] for one in thousand) for key in thousand[0]},
     )
 
 
@@ -105,6 +132,12 @@ def _run(what: str, client: str, bootstrap: str, how: str) -> dict[str, float]:
     """Run members in a process, in a group that nothing else has used."""
     command = [sys.executable, "-m", "benchmarks.rebalance_members", what, client, bootstrap]
     return run_json([*command, f"rebalance-{uuid.uuid4()}", how])[0]
+
+
+def _read(how: str, by: str, bootstrap: str) -> float:
+    command = [sys.executable, "-m", reading.__name__, how, by, bootstrap, reading.TOPIC]
+    (fact,) = run_json(command)
+    return fact["records"] / fact["seconds"]
 
 
 def report(found: Measured) -> Section:
@@ -122,8 +155,29 @@ def report(found: Measured) -> Section:
          f"{one.megabytes_alone:.0f} MB", f"{one.megabytes:.0f} MB"]
         for name, one in found.idle.items()
     ]  # fmt: skip
-    text = "\n\n".join([_TEXT, table(head, rows), _IDLE_TEXT, table(idle_head, idle_rows)])
+    reading_head = ["read by", *reading.HOW, "share"]
+    reading_rows = [
+        [by, *(f"{found.reading[by, how] / 1e6:.3f} M/s" for how in reading.HOW),
+         f"{_share(found, by):.1%}"]
+        for by in reading.WAYS
+    ]  # fmt: skip
+    text = "\n\n".join(
+        [
+            _TEXT,
+            "![what one more member costs](pictures/rebalance.svg)",
+            table(head, rows),
+            _IDLE_TEXT,
+            table(idle_head, idle_rows),
+            _READING_TEXT,
+            table(reading_head, reading_rows),
+            _JOINING_TEXT.format(**found.joining),
+        ]
+    )
     return Section("Rebalances", text, _goals(found))
+
+
+def _share(found: Measured, by: str) -> float:
+    return found.reading[by, "group"] / found.reading[by, "assigned"]
 
 
 def _goals(found: Measured) -> list[list[str]]:
@@ -164,6 +218,18 @@ def _goals(found: Measured) -> list[list[str]]:
             idle.megabytes <= IDLE_MEGABYTES,
         ),
     ]
+    rows += [
+        goal(f"{by} in a group, of the rate with assigned partitions", f"≥ {least:.0%}",
+             f"{_share(found, by):.1%}", _share(found, by) >= least)
+        for by, least in IN_GROUP.items()
+    ]  # fmt: skip
+    seconds, requests = found.joining["seconds"], found.joining["requests"]
+    rows += [
+        goal(f"{joining.MEMBERS:,} members join an embedded coordinator",
+             f"≤ {JOINING_SECONDS:.0f} s", f"{seconds:.2f} s", seconds <= JOINING_SECONDS),
+        goal("requests per member that joins", f"≤ {REQUESTS_PER_MEMBER}", f"{requests:.1f}",
+             requests <= REQUESTS_PER_MEMBER),
+    ]  # fmt: skip
     return rows
 
 
@@ -186,4 +252,16 @@ _IDLE_TEXT = (
     " each poll waiting for 1 s and heartbeats every 3 s: processor time over 15 s, and the "
     "resident"
     " memory of the whole process, interpreter and imports included."
+)
+_READING_TEXT = (
+    f"A consumer reads {reading.RECORDS:,} records of {reading.VALUE_BYTES} bytes from"
+    f" {reading.PARTITIONS} partitions of the same broker, assigned by hand or as the only member"
+    " of a group that commits every 5 s; each turn in a process of its own, seconds from the first"
+    " record on."
+)
+_JOINING_TEXT = (
+    f"{joining.MEMBERS:,} members of the classic protocol, each with a connection of its own, join"
+    " one group of an embedded cluster at once, lead, share out and sync: {seconds:.2f} s beside"
+    f" the {joining.DELAY_MS} ms that the coordinator waits for newcomers, and {{requests:.1f}}"
+    " requests of each member. Coordinator and members are in two processes."
 )

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import pytest
 from benchmarks import (
     negotiation_report,
+    rebalance,
+    rebalance_plot,
     spark_ceiling,
     spark_hot,
     spark_memory,
@@ -175,3 +180,32 @@ def test_every_part_is_named_in_the_help() -> None:
 
     for part in PARTS:
         assert f"- {part}:" in (run.__doc__ or "")
+
+
+def test_rebalances_are_reported_beside_the_peers_and_drawn(tmp_path: Path) -> None:
+    joined = {
+        (protocol, client): rebalance.Joined(0.4 if client == "parley" else 0.5, 2.0, 90, 0)
+        for protocol, clients in rebalance.PROTOCOLS.items()
+        for client in clients
+    }
+    idle = dict.fromkeys(rebalance.CLIENTS, rebalance.Idle(0.001, 0.003, 88.0, 74.0))
+    rates = {
+        (by, how): 1e6 if how == "assigned" else 0.95e6
+        for by in rebalance.IN_GROUP
+        for how in ("assigned", "group")
+    }
+    joining = {"seconds": 0.8, "requests": 3.0}
+    found = rebalance.Measured(joined, idle, rates, joining)
+    goals = {row[0]: row[-1] for row in rebalance.report(found).goals}
+    assert goals["async-for in a group, of the rate with assigned partitions"] == "reached"
+    assert goals["batches in a group, of the rate with assigned partitions"] == "**missed**"
+    assert goals["1,000 members join an embedded coordinator"] == "reached"
+    assert goals["100 idle members in a process"] == "reached"
+    path = tmp_path / "rebalance.svg"
+    rebalance_plot.draw({key: one[:2] for key, one in joined.items()}, path)
+    drawn = ElementTree.parse(path).getroot()
+    texts = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("aiokafka") == 2
+    assert "400 ms" in texts
+    bars = list(drawn.iter("{http://www.w3.org/2000/svg}rect"))[1:]
+    assert len(bars) == 2 * len(joined)
