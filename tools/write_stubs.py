@@ -15,7 +15,17 @@ from functools import partial
 from pathlib import Path
 
 from parley.errors.broker import error_codes, error_names
-from parley.schema import ApiKey, Field, MessageSchema, Struct, data_names, load, load_data
+from parley.schema import (
+    ApiKey,
+    Field,
+    MessageSchema,
+    Struct,
+    data_names,
+    load,
+    load_data,
+    load_record,
+    record_names,
+)
 
 PARLEY = Path(__file__).resolve().parents[1] / "src" / "parley"
 NUMBERS = ("int8", "int16", "uint16", "int32", "uint32", "int64")
@@ -55,6 +65,7 @@ def messages() -> str:
         classes.append(_message(api.request, f"Request[{api.response.name}]"))
         classes.append(_message(api.response, "Response"))
     classes += [_message(load_data(name), "Message") for name in data_names()]
+    classes += [_message(load_record(name), "Message") for name in record_names()]
     return "\n".join(classes)
 
 

@@ -25,9 +25,13 @@ def test_every_field_in_every_version_equals_the_jars(
 def test_notation_files_are_what_the_import_writes(
     clients_jars: dict[str, Path], tools: dict[str, ModuleType]
 ) -> None:
-    """Nobody edits a notation file by hand and loses it at the next import."""
+    """Nobody edits a notation file by hand and loses it at the next import.
+
+    Those of records are not in these jars: `tests/golden/groups` has real brokers' bytes of them.
+    """
     written = tools["import_definitions"].files(tools["definitions"].merged(clients_jars.values()))
-    assert {path.name: path.read_text(encoding="utf-8") for path in APIS.glob("*.api")} == written
+    known = [path for path in APIS.glob("*.api") if not path.name.startswith("record_")]
+    assert {path.name: path.read_text(encoding="utf-8") for path in known} == written
 
 
 @pytest.mark.jars

@@ -6,8 +6,9 @@
 b'\\x00\\x00\\x00\\x01\\x00\\x07flights'
 
 Classes are made when first named: `from parley.messages import AnyKafkaNameRequest` works for
-every API in `parley.schema.ApiKey`, and for the data messages (`ConsumerProtocolSubscription`, …).
-Type checkers and editors see them in `types.pyi`, which `tools/write_stubs.py` writes.
+every API in `parley.schema.ApiKey`, for the data messages (`ConsumerProtocolSubscription`, …) and
+for records of `__consumer_offsets` (`OffsetCommitValue`, …). Type checkers and editors see them in
+`types.pyi`, which `tools/write_stubs.py` writes.
 
 Map: `catalog` finds `classes`, which are made of the schema; `plan` says what is on the wire,
 `decode` and `encode` walk it, `fast_decode` and `fast_encode` compile it (`source`), `codec`
@@ -21,6 +22,7 @@ from parley.messages.catalog import (
     class_by_name,
     class_names,
     data_class,
+    record_class,
     request_class,
     response_class,
 )
@@ -69,6 +71,7 @@ __all__ = [
     "encode_response",
     "encode_to",
     "peek_request_header",
+    "record_class",
     "request_class",
     "request_header_version",
     "response_class",

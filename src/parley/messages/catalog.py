@@ -6,7 +6,14 @@ from functools import cache
 
 from parley.errors import ConfigError, RemoteProtocolError, nearest_hint
 from parley.messages.classes import Message, make_message_class
-from parley.schema import ApiKey, data_names, load, load_data
+from parley.schema import (
+    ApiKey,
+    data_names,
+    load,
+    load_data,
+    load_record,
+    record_names,
+)
 
 MODULE = "parley.messages"
 
@@ -65,6 +72,12 @@ def data_class(name: str) -> type[Message]:
 
 
 @cache
+def record_class(name: str) -> type[Message]:
+    """Return the class of a record's key or value. Raises KeyError when there is none."""
+    return make_message_class(load_record(name), None, MODULE)
+
+
+@cache
 def class_names() -> dict[str, ApiKey | None]:
     """Return the names of all messages with their API keys; None marks data messages."""
     names: dict[str, ApiKey | None] = {}
@@ -79,4 +92,6 @@ def class_by_name(name: str) -> type[Message] | None:
     key = class_names().get(name)
     if key is not None:
         return request_class(key) if name.endswith("Request") else response_class(key)
+    if name in record_names():
+        return record_class(name)
     return data_class(name) if name in data_names() else None

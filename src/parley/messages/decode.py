@@ -119,7 +119,7 @@ class Decoder(Generic[M]):
             # A struct that may be null is led by one byte:
             # −1 null, anything else present (KIP-893).
             marker = self._cursor.read_int8()
-            if marker < 0:
+            if marker <= step.null_marker:
                 return None
         return self._struct(step.struct, self._message.STRUCTS[step.struct.name])
 

@@ -119,7 +119,7 @@ class Encoder:
             self._primitive(step.kind, step.compact, step.nullable, value)
             return
         if step.nullable:
-            self._buffer.write_int8(-1 if value is None else 1)
+            self._buffer.write_int8(step.null_marker if value is None else 1)
         if value is not None:
             self._struct(step.struct, value)
 

@@ -309,7 +309,7 @@ class _Decoder:
             self.struct(plan, made, inner)
             self.source.line(f"{slot} = {inner}")
             return
-        with self.source.block(f"if {marker} < 0:"):
+        with self.source.block(f"if {marker} <= {step.null_marker}:"):
             self.source.line(f"{slot} = None")
         with self.source.block("else:"):
             self.struct(plan, made, inner)

@@ -247,7 +247,7 @@ class _Encoder:
 def _null_bytes(step: Step) -> bytes:
     """Return how a null is written."""
     if step.struct is not None and not step.is_array:
-        return b"\xff"
+        return bytes((step.null_marker & 0xFF,))
     if step.compact:
         return b"\x00"
     return b"\xff\xff" if step.kind == "string" and not step.is_array else b"\xff\xff\xff\xff"

@@ -58,6 +58,14 @@ class Step:
         return None if self.is_array else FIXED_CODES.get(self.kind)
 
     @property
+    def null_marker(self) -> int:
+        """The byte in front of a struct that says that it is null; 1 says that it is there.
+
+        A tagged field has its size in front already; there Kafka writes 0 for null.
+        """
+        return -1 if self.field.tag is None else 0
+
+    @property
     def least_bytes(self) -> int:
         """The fewest bytes that the field can take."""
         if self.is_array or self.kind in ("bytes", "records"):

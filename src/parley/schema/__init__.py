@@ -6,7 +6,14 @@ Map: `apikeys`; `load` reads definitions in a `notation` into a `model`; `ranges
 """
 
 from parley.schema.apikeys import ApiKey
-from parley.schema.load import data_names, load, load_data, load_header
+from parley.schema.load import (
+    data_names,
+    load,
+    load_data,
+    load_header,
+    load_record,
+    record_names,
+)
 from parley.schema.model import ApiSchema, Field, Fresh, MessageSchema, NotationError, Struct
 from parley.schema.notation import Parser
 from parley.schema.ranges import VersionRange
@@ -25,4 +32,6 @@ __all__ = [
     "load",
     "load_data",
     "load_header",
+    "load_record",
+    "record_names",
 ]

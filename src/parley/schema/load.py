@@ -16,7 +16,7 @@ from parley.schema.model import ApiSchema, MessageSchema
 from parley.schema.notation import Parser
 
 _FOLDER = Path(__file__).parent / "apis"
-_START = re.compile(r"^(?=(?:api|data|header) )", re.MULTILINE)
+_START = re.compile(r"^(?=(?:api|data|header|record) )", re.MULTILINE)
 
 
 @cache
@@ -38,6 +38,21 @@ def load_data(name: str) -> MessageSchema:
     Raises KeyError when there is none of that name.
     """
     return _parser("data", name).message()
+
+
+@cache
+def load_record(name: str) -> MessageSchema:
+    """Return the definition of the key or value of a record in one of the brokers' own topics.
+
+    Raises KeyError when there is none of that name: `OffsetCommitValue`.
+    """
+    return _parser("record", name).message()
+
+
+@cache
+def record_names() -> dict[str, None]:
+    """Return the names of all keys and values of records, in order."""
+    return {name: None for kind, name in _texts() if kind == "record"}
 
 
 @cache

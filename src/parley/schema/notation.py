@@ -16,6 +16,7 @@ their own. Facts only, one field per line, inner fields indented by two spaces b
 
     header RequestHeader 0-2 flexible=2+          in header_*.api
     data ConsumerProtocolAssignment 0-3           in data_*.api
+    record GroupMetadataKey 2                     in record_*.api: of __consumer_offsets
 
 Columns are name, type, versions ("2", "0-12", or "3+" for all from 3 on), then options:
 
@@ -107,7 +108,7 @@ class Parser:
         """Return the one message of a header's or data file. Raises NotationError."""
         if (
             len(self._top) != 1
-            or self._top[0].words[0] not in ("header", "data")
+            or self._top[0].words[0] not in ("header", "data", "record")
             or len(self._top[0].words) < 3
         ):
             raise NotationError(

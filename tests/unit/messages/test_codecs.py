@@ -24,11 +24,12 @@ from parley.messages import (
     decode_body,
     encode_body,
     encode_to,
+    record_class,
     request_class,
     response_class,
 )
 from parley.messages.codec import reference_decode_at, reference_encode_to
-from parley.schema import ApiKey, data_names
+from parley.schema import ApiKey, data_names, record_names
 from parley.wire import WriteBuffer
 from parley_laboratory.samples import SampleMaker
 
@@ -38,6 +39,7 @@ def all_classes() -> Iterator[type[Message]]:
         yield request_class(key)
         yield response_class(key)
     yield from map(data_class, data_names())
+    yield from map(record_class, record_names())
 
 
 CLASSES = list(all_classes())

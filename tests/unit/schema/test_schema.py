@@ -14,6 +14,8 @@ from parley.schema import (
     load,
     load_data,
     load_header,
+    load_record,
+    record_names,
 )
 
 SAMPLE = """
@@ -151,6 +153,8 @@ def test_all_files_parse_and_say_their_own_key() -> None:
     assert load_header("ResponseHeader").valid_versions == (0, 1)
     for name in data_names():
         assert load_data(name).name == name
+    for name in record_names():
+        assert load_record(name).name == name
     with pytest.raises(KeyError):
         load_data("NoSuchMessage")
 

@@ -234,8 +234,10 @@ def test_both_wheels_together_run_a_cluster_and_one_alone_says_what_to_install(
 
 DEFINITIONS = """
 from parley.schema import ApiKey, data_names, load, load_data, load_header
+from parley.schema import load_record, record_names
 headers = map(load_header, ["RequestHeader", "ResponseHeader"])
-print(*map(load, ApiKey), *map(load_data, data_names()), *headers, sep="\\n")
+data = [*map(load_data, data_names()), *map(load_record, record_names())]
+print(*map(load, ApiKey), *data, *headers, sep="\\n")
 """
 
 

@@ -20,7 +20,7 @@ from parley.messages import (
     Response,
     class_names,
 )
-from parley.schema import data_names
+from parley.schema import data_names, record_names
 
 ROOT = Path(__file__).parents[3]
 STUBS = ROOT / "src" / "parley" / "messages" / "types.pyi"
@@ -58,7 +58,7 @@ def test_the_files_are_what_the_command_writes() -> None:
 
 def test_each_message_and_its_structs_are_there_with_all_fields() -> None:
     known = classes(ast.parse(STUBS.read_text("utf-8")).body)
-    names = {*class_names(), *data_names()}
+    names = {*class_names(), *data_names(), *record_names()}
     assert known.keys() - {"Records"} == names
     for name in sorted(names):
         made: type[Message] = getattr(parley.messages, name)
