@@ -152,7 +152,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
         running.create_topic(TOPIC)
         # OffsetFetch v0 answers an error where there is nothing
         committed = {(TOPIC, 0): CommittedOffset(2)}
-        running._call(running._cluster.state.commit_offsets, GROUP, committed)
+        running._call(
+            lambda: running._cluster.state.group_coordinator.commit_offsets(
+                GROUP, committed, now_ms=0
+            )
+        )
         yield running
 
 

@@ -1,24 +1,23 @@
 """The coordinator's side of `group_world`: whose a partition is, what is
-committed, what the journal says.
+committed, what the log says.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Mapping
 
 from parley.client import TopicPartition
 from parley.client.group.formats import decode_assignment
 from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.membership import check_commit
-from parley.devcluster.state.groups.classic.persistence import KIND, group_entry
-from parley.devcluster.state.groups.classic.registry import ClassicGroups
-from parley.devcluster.state.groups.modern.persistence import KINDS
-from parley.devcluster.state.groups.modern.registry import ConsumerGroups
-from parley.devcluster.state.groups.offsets import CommittedOffset
-from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.group_coordinator.coordinator import GroupCoordinator
+from parley.devcluster.state.group_coordinator.topic import OffsetsTopic
+from parley.devcluster.state.groups.classic.persistence import group_record
+from parley.devcluster.state.groups.modern.group import ConsumerGroup
+from parley.devcluster.state.groups.modern.persistence import group_records
+from parley.devcluster.state.groups.pending_offsets import Offsets
+from parley.devcluster.state.groups.records import NEWEST, GroupRecord
 
 from .group_member import GROUP, PASSING, Flavour, Member
 
@@ -32,16 +31,10 @@ class Coordination:
         self.wrong: list[str] = []
         """What was committed and must not be."""
         self._committed: dict[TopicPartition, int] = {}
-        self._journal: list[str] = []
         self._committer = ""
-        state = cluster.state
-        state.classic_groups._keep = state.consumer_groups._keep = self._kept
-        self._commit_offsets = state.commit_offsets
-        state.commit_offsets = self._commit  # type: ignore[method-assign]
-
-    def _kept(self, *entries: Entry) -> None:
-        self._journal += [json.dumps(entry) for entry in entries]
-        self.cluster.state.keep(*entries)
+        coordinator = cluster.state.group_coordinator
+        self._commit_offsets = coordinator.commit_offsets
+        coordinator.commit_offsets = self._commit  # type: ignore[method-assign]
 
     def checked_commit(
         self, call: Call, name: str, epoch: int, member_id: str, instance_id: str | None
@@ -50,12 +43,7 @@ class Coordination:
         self._committer = member_id
         check_commit(call, name, epoch, member_id, instance_id)
 
-    def _commit(
-        self,
-        group: str,
-        offsets: Mapping[tuple[str, int], CommittedOffset],
-        stamp: int | None = None,
-    ) -> None:
+    def _commit(self, group: str, offsets: Offsets, *, now_ms: int) -> None:
         for (topic, index), at in offsets.items():
             tp = TopicPartition(topic, index)
             owner, before = self.owner(tp), self._committed.get(tp, 0)
@@ -73,7 +61,7 @@ class Coordination:
                     f"{tp}: {at.offset} is committed, nobody was given {sorted(missing)[:5]} (I8)"
                 )
             self._committed[tp] = at.offset
-        self._commit_offsets(group, offsets, stamp)
+        self._commit_offsets(group, offsets, now_ms=now_ms)
 
     def is_blind(self, tp: TopicPartition) -> bool:
         """Whether a partition's name may stand for two: the coordinator goes by ids,
@@ -123,22 +111,29 @@ class Coordination:
         return who.generation_id != classic.generation and late
 
     def check_replay(self) -> None:
-        """Hold what the journal says against what the coordinator knows (I9)."""
-        classic, modern = ClassicGroups(lambda *_: None, str), ConsumerGroups(lambda *_: None)
-        for entry in map(json.loads, self._journal):
-            if entry["kind"] == KIND:
-                classic.restore(entry)
-            elif entry["kind"] in KINDS:
-                modern.restore(entry)
+        """Hold what the log says against what the coordinator knows (I9)."""
         state = self.cluster.state
-        assert list(modern.snapshot()) == list(state.consumer_groups.snapshot()), (
-            "epochs or assignments differ (I9)"
-        )
+        settings = state.settings
+        topic = OffsetsTopic(state, settings.offsets_topic_num_partitions, 3)
+        found = GroupCoordinator(topic, state, state.new_id, "bidirectional")
+        found.follow(now_ms=0)
+        for modern in state.consumer_groups:
+            again = found.consumer_groups.get(modern.name)
+            assert again is not None, "the group is not in the log (I9)"
+            assert _records(again) == _records(modern), "epochs or assignments differ (I9)"
         for group in state.classic_groups:
             if group.state.value in ("Stable", "Empty") and group.generation:
-                kept = classic.get(group.name)
-                assert kept is not None, "the group is not in the journal (I9)"
-                before, after = group_entry(group), group_entry(kept)
+                kept = found.classic_groups.get(group.name)
+                assert kept is not None, "the group is not in the log (I9)"
+                before, after = group_record(group, 0), group_record(kept, 0)
                 assert after == before, (
                     f"the group is another after a replay (I9): {before}, then {after}"
                 )
+        for name in state.groups.names():
+            assert found.offsets.all_of(name) == state.groups.all_of(name), (
+                "the committed offsets are others after a replay (I9)"
+            )
+
+
+def _records(group: ConsumerGroup) -> list[GroupRecord]:
+    return group_records(group, group.members, NEWEST, 0)

@@ -35,7 +35,6 @@ from parley.client.consumer import participation
 from parley.client.group.classic.member import ClassicMember
 from parley.devcluster import AsyncLocalCluster, ClusterSettings
 from parley.devcluster.handlers import h08_offset_commit
-from parley.devcluster.state.groups.offsets import GROUP as GROUP_KEY
 from parley.devcluster.state.log.replica import ReplicaKey
 from parley.errors import (
     BrokerError,
@@ -273,10 +272,10 @@ class World(Coordination):
     def coordinator(self) -> int:
         """The broker that coordinates the group now."""
         state = self.cluster.state
-        return state.coordinators.of(GROUP_KEY, GROUP, state.image.brokers.keys())
+        return state.group_coordinator.coordinator_of(GROUP, state.image)
 
     def crash_coordinator(self) -> None:
-        """Kill the group's coordinator; another broker goes on with what the journal says."""
+        """Kill the group's coordinator; another broker goes on with what the log says."""
         self.check_replay()
         self._forget_ids()
         if sum(broker.running for broker in self.cluster.brokers) > 1:
@@ -289,7 +288,7 @@ class World(Coordination):
 
     def _forget_ids(self) -> None:
         """Let static members be fenced: an id that was given in a rebalance under
-        way is not in the journal.
+        way is not written.
         """
         group = self.cluster.state.classic_groups.get(GROUP)
         if group is None or group.state.value != "Stable":

@@ -21,6 +21,8 @@ SETTINGS = {
     "num.partitions": "num_partitions",
     "offsets.retention.check.interval.ms": "offsets_retention_check_interval_ms",
     "offsets.retention.minutes": "offsets_retention_minutes",
+    "offsets.topic.num.partitions": "offsets_topic_num_partitions",
+    "offsets.topic.replication.factor": "offsets_topic_replication_factor",
     "replica.lag.time.max.ms": "replica_lag_time_max_ms",
     "transaction.max.timeout.ms": "transaction_max_timeout_ms",
     "transactional.id.expiration.ms": "transactional_id_expiration_ms",

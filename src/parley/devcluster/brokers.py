@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from parley.devcluster.broker import Broker, Shared
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.groups.offsets import TRANSACTION
+from parley.devcluster.state.groups.records import NEWEST, RecordRules
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.devcluster.state.rules import ElectionRules
@@ -52,6 +53,7 @@ class Brokers:
         self._shared, self._state = shared, shared.state
         shared.state.controller.rules_of = self._rules_of
         shared.state.transactions.epochs_per_fence = self._epochs_per_fence
+        shared.state.group_coordinator.topic.rules_of = self._record_rules_of
         host = shared.state.settings.host
         for broker_id, release in self._releases.items():
             made = Broker(broker_id, release, shared, host, self._ports[broker_id])
@@ -174,6 +176,10 @@ class Brokers:
     def _rules_of(self, broker_id: int) -> ElectionRules:
         broker = self._brokers.get(broker_id)
         return ElectionRules() if broker is None else broker.profile.behaviour.election
+
+    def _record_rules_of(self, broker_id: int) -> RecordRules:
+        broker = self._brokers.get(broker_id)
+        return NEWEST if broker is None else broker.profile.records
 
     def _epochs_per_fence(self, transactional_id: str) -> int:
         alive = self.state.image.brokers

@@ -28,7 +28,7 @@ from parley.devcluster.security.listeners import Listeners, ports_of, wanted_lis
 from parley.devcluster.security.security import Security
 from parley.devcluster.state.agreement import Agreement, check_agreement
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
-from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION
+from parley.devcluster.state.groups.offsets import TRANSACTION
 from parley.devcluster.state.image import TopicImage
 from parley.devcluster.state.log.replica import ReplicaKey
 from parley.devcluster.state.retention import apply_retention
@@ -425,13 +425,14 @@ class AsyncLocalCluster:
         self.state.transactions.coordinators_changed()
 
     def move_group_coordinator(self, group: str, to: int) -> None:
-        """Let broker `to` coordinate a group while it runs; its members go on there (H19).
+        """Let broker `to` coordinate a group, and all of its partition of `__consumer_offsets`;
+        their members go on there (H19).
 
-        Raises ConfigError when the broker does not run.
+        Raises ConfigError when the broker does not run, or its replica is not in sync.
         """
         self._brokers.running(to)
-        self.state.coordinators.move(GROUP, group, to)
-        self.state.coordinators_moved(now_ms=self.now_ms)
+        with refusals():
+            self.state.move_group_coordinator(group, to, now_ms=self.now_ms)
 
     # -- what clients did, and what became of it ----------------------------------------------
 

@@ -8,7 +8,6 @@ from parley.devcluster.brokers import Brokers
 from parley.devcluster.handlers.coordination import expiry_rules
 from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.devcluster.state.groups.expiry import Expiry
-from parley.devcluster.state.groups.offsets import GROUP
 from parley.devcluster.state.retention import expire_offsets
 from parley.errors import ConfigError
 
@@ -54,7 +53,7 @@ class AsyncGroups:
     def _expiry_of(self, group: str) -> Expiry | None:
         """Return the rules of a group's coordinator, None while it has none."""
         state = self._brokers.state
-        at = state.coordinators.of(GROUP, group, state.image.brokers.keys())
+        at = state.group_coordinator.coordinator_of(group, state.image)
         if at < 0:
             return None
         return expiry_rules(self._settings, self._brokers.find(at).profile.behaviour)

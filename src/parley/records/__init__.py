@@ -4,8 +4,8 @@ Everything per batch or per fetch is here (positions, control batches, aborted t
 compacted gaps); everything per record is the kernel's.
 
 Map: Reading: `split` finds batches, `pieces` cuts them, `decode` makes `columns`, `checksum` looks
-at none. Writing: `encode`, `control`. Brokers: `append`, `convert`, `numbering`. `layout` says
-where header fields stand; `failures` makes errors, `info` says which kernel runs.
+at none. Writing: `encode`, `control`, `keyed`. Brokers: `append`, `convert`, `numbering`. `layout`
+says where header fields stand; `failures` makes errors, `info` says which kernel runs.
 """
 
 from parley.kernel import (
@@ -43,6 +43,7 @@ from parley.records.encode import (
 )
 from parley.records.failures import kind_of
 from parley.records.info import NATIVE_REMEDY, PURE_COST, KernelInfo, kernel_info, warn_if_pure
+from parley.records.keyed import keyed_batch
 from parley.records.numbering import Wrapper, number_messages
 from parley.records.split import RawBatch, first_batch_bytes, follow_front, iter_batches, split
 
@@ -81,6 +82,7 @@ __all__ = [
     "int64s",
     "iter_batches",
     "kernel_info",
+    "keyed_batch",
     "keyless_records",
     "kind_of",
     "needs_conversion",

@@ -80,9 +80,11 @@ def test_settings_and_partitions_of_topics_are_kept(state: ClusterState, tmp_pat
 
 def test_groups_and_offsets_go(state: ClusterState, tmp_path: Path) -> None:
     for group in ("g", "h"):
-        state.commit_offsets(group, {("t", 0): CommittedOffset(1), ("t", 1): CommittedOffset(2)})
-    state.delete_offsets("g", [("t", 1), ("t", 7)])
-    state.delete_group("h")
+        state.group_coordinator.commit_offsets(
+            group, {("t", 0): CommittedOffset(1), ("t", 1): CommittedOffset(2)}, now_ms=0
+        )
+    state.group_coordinator.delete_offsets("g", [("t", 1), ("t", 7)], now_ms=0)
+    state.delete_group("h", now_ms=0)
     state.close()
     again = opened(tmp_path)
     assert again.groups.names() == ["g"]

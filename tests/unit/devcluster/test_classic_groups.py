@@ -22,9 +22,11 @@ from parley.devcluster.state.groups.classic.members import (
     SyncAnswer,
 )
 from parley.devcluster.state.groups.classic.parked import Parked
-from parley.devcluster.state.groups.classic.persistence import group_entry, group_of
+from parley.devcluster.state.groups.classic.persistence import group_of, group_record
+from parley.devcluster.state.groups.records import decode, encode
 from parley.devcluster.state.refused import Refused
 from parley.errors import codes
+from parley.messages import GroupMetadataValue
 
 RANGE, BOTH = (("range", b"r"),), (("sticky", b"s"), ("range", b"r"))
 SESSION_MS, REBALANCE_MS = 10_000, 60_000
@@ -41,7 +43,7 @@ class Coordinator:
         self.group.rules = replace(Rules(), **rules)  # type: ignore[arg-type]
         self.now_ms = 0
 
-    def keep(self, group: ClassicGroup) -> None:
+    def keep(self, group: ClassicGroup, now_ms: int) -> None:
         if self.full:
             raise OSError(28, "no space left")
         self.journaled.append(group.state.value)
@@ -358,7 +360,10 @@ def test_h17_a_group_is_written_when_it_is_stable_or_empty_and_not_between() -> 
 
 def test_h18_what_was_written_comes_back(at: Coordinator) -> None:
     names = at.stable(2)
-    again = group_of(group_entry(at.group), at.keep, lambda: "x")
+    record = decode(*encode(group_record(at.group, at.now_ms)))
+    assert record is not None
+    assert isinstance(record.value, GroupMetadataValue)
+    again = group_of("g", record.value, at.keep, lambda: "x")
     assert (again.state, again.generation, again.leader, list(again.members)) == (
         GroupState.STABLE,
         2,

@@ -87,7 +87,9 @@ class Scene:
 
     def offset(self, who: ProducerIdentity, offset: int, group: str = "g") -> None:
         self.state.transactions.add_group("tx", who, group, now_ms=0)
-        self.state.transactions.add_offsets(who, group, {("t", 0): CommittedOffset(offset)})
+        self.state.group_coordinator.add_pending(
+            who, group, {("t", 0): CommittedOffset(offset)}, now_ms=0
+        )
 
     def end(self, who: ProducerIdentity, *, commit: bool = True) -> ProducerIdentity:
         return self.state.transactions.end("tx", who, commit=commit, now_ms=0)
@@ -139,17 +141,19 @@ def test_offsets_are_read_after_the_commit_and_never_after_an_abort(scene: Scene
         before = scene.committed()
         scene.offset(who, offset)
         assert scene.committed() == before
-        assert scene.state.transactions.offsets.is_pending("g", "t", 0)
+        assert scene.state.pending_offsets.is_pending("g", "t", 0)
         scene.end(who, commit=commit)
         assert scene.committed() == expected
-        assert not scene.state.transactions.offsets.is_pending("g", "t", 0)
+        assert not scene.state.pending_offsets.is_pending("g", "t", 0)
 
 
 def test_h20_an_offset_that_a_transaction_would_change_does_not_expire(scene: Scene) -> None:
     def expire() -> dict[str, dict[str, list[int]]]:
         return expire_offsets(scene.state, lambda group: Expiry(10, by_group=True), now_ms=10)
 
-    scene.state.commit_offsets("g", {("t", 0): CommittedOffset(3, committed_at_ms=0)})
+    scene.state.group_coordinator.commit_offsets(
+        "g", {("t", 0): CommittedOffset(3, committed_at_ms=0)}, now_ms=0
+    )
     who = scene.init()
     scene.offset(who, 5)
     assert expire() == {}
@@ -161,7 +165,7 @@ def test_h20_an_offset_that_a_transaction_would_change_does_not_expire(scene: Sc
 def test_what_was_committed_meanwhile_is_not_overwritten(scene: Scene) -> None:
     who = scene.init()
     scene.offset(who, 5)
-    scene.state.commit_offsets("g", {("t", 0): CommittedOffset(20)})
+    scene.state.group_coordinator.commit_offsets("g", {("t", 0): CommittedOffset(20)}, now_ms=0)
     scene.end(who)
     assert scene.committed() == 20
 
@@ -180,7 +184,8 @@ def test_a_second_producer_aborts_the_first_and_fences_it(scene: Scene) -> None:
     assert code(lambda: scene.write(old)) == PRODUCER_FENCED
     late = {("t", 0): CommittedOffset(6)}
     assert (
-        code(lambda: scene.state.transactions.add_offsets(old, "g", late)) == INVALID_PRODUCER_EPOCH
+        code(lambda: scene.state.group_coordinator.add_pending(old, "g", late, now_ms=0))
+        == INVALID_PRODUCER_EPOCH
     )
 
 
@@ -270,13 +275,13 @@ def test_everything_about_transactions_survives_a_restart(
     assert again.stable() == (2, 3)
     assert len(again.replica().producers.transactions.aborted_within(0, 3)) == 1
     assert again.committed() is None
-    assert again.state.transactions.offsets.is_pending("g", "t", 0)
+    assert again.state.pending_offsets.is_pending("g", "t", 0)
     again.end(who)
     assert (again.committed(), again.stable()) == (5, (4, 4))
     again.state.close()
     third = Scene(prepared, tmp_path, first_id=90)
     assert (third.committed(), third.held.state) == (5, State.COMPLETE_COMMIT)
-    assert not third.state.transactions.offsets.is_pending("g", "t", 0)
+    assert not third.state.pending_offsets.is_pending("g", "t", 0)
     third.state.close()
 
 

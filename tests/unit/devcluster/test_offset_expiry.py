@@ -28,7 +28,7 @@ def classic(
     """A Stable group of one member that subscribes to a topic."""
     body = encode_body(ConsumerProtocolSubscription(topics=[topic], user_data=None), 0)
     said = b"\0\0" + b"".join(body) if metadata is None else metadata
-    group = ClassicGroup("g", lambda group: None, lambda: "1")
+    group = ClassicGroup("g", lambda group, now_ms: None, lambda: "1")
     group.join(Join(client_id="c", protocol_type=kind, protocols=(("range", said),)), 0)
     member = group.members["c-1"]
     group.sync(member, {}, 0)

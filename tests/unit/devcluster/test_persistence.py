@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from parley.devcluster.state.cluster_state import CLEAN_STOP, JOURNAL, ClusterState
+from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC
 from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.journal import Journal, read_entries
@@ -52,7 +53,9 @@ def test_everything_survives_a_restart(tmp_path: Path, prepared: Prepare, clean:
     batch = prepared(2, producer_id=0, producer_epoch=0, base_sequence=0)
     state.append(replica, [batch], now_ms=0)
     state.move_leader("t", 0, 2, now_ms=0)
-    state.commit_offsets("g", {("t", 0): CommittedOffset(1, 0, "note", 5)})
+    state.group_coordinator.commit_offsets(
+        "g", {("t", 0): CommittedOffset(1, 0, "note", 5)}, now_ms=0
+    )
     given = state.transactions.initialise("tx", None, timeout_ms=60_000, now_ms=0)
     cluster_id, topic = state.image.cluster_id, state.image.topics["t"]
     state.close() if clean else kill(state)
@@ -109,13 +112,13 @@ def test_a_deleted_topic_stays_deleted(tmp_path: Path, prepared: Prepare) -> Non
     state = start(tmp_path)
     state.create_topic("t", [[1, 2]], {}, now_ms=0)
     state.append(state.replication.brokers[1].find("t", 0), [prepared(1)], now_ms=0)
-    state.commit_offsets("g", {("t", 0): CommittedOffset(1)})
+    state.group_coordinator.commit_offsets("g", {("t", 0): CommittedOffset(1)}, now_ms=0)
     state.delete_topic("t", now_ms=0)
     kill(state)
     again = start(tmp_path, first_id=50)
-    assert not again.image.topics
+    assert list(again.image.topics) == [OFFSETS_TOPIC]
     assert again.groups.names() == []
-    assert not list(tmp_path.rglob("*.log"))
+    assert {path.parts[-3] for path in tmp_path.rglob("*.log")} == {OFFSETS_TOPIC}
     again.close()
 
 
@@ -170,7 +173,7 @@ def test_a_full_disk_refuses_and_changes_nothing(
         with pytest.raises(OSError, match="No space"):
             state.create_topic("t", [[1]], {}, now_ms=0)
         with pytest.raises(OSError, match="No space"):
-            state.commit_offsets("g", {("t", 0): CommittedOffset(1)})
+            state.group_coordinator.commit_offsets("g", {("t", 0): CommittedOffset(1)}, now_ms=0)
     assert not state.image.topics
     assert state.groups.names() == []
     state.create_topic("t", [[1]], {}, now_ms=0)
@@ -214,8 +217,8 @@ def test_a_damaged_line_is_never_passed_over(tmp_path: Path) -> None:
 
 def test_opening_writes_the_journal_again(tmp_path: Path) -> None:
     state = start(tmp_path)
-    for number in range(200):
-        state.commit_offsets("g", {("t", 0): CommittedOffset(number)})
+    for _ in range(200):
+        state.new_producer()
     grown = (tmp_path / JOURNAL).stat().st_size
     state.close()
     start(tmp_path).close()
@@ -228,13 +231,13 @@ def test_a_long_journal_is_shortened_while_it_runs(
     monkeypatch.setattr("parley.devcluster.state.journal.LONG_BYTES", 10_000)
     state = start(tmp_path)
     state.create_topic("t", [[1]], {}, now_ms=0)
-    for number in range(1_000):
-        state.commit_offsets("g", {("t", 0): CommittedOffset(number)})
+    for _ in range(1_000):
+        state.new_producer()
     assert (tmp_path / JOURNAL).stat().st_size < 20_000
     kill(state)
     again = start(tmp_path)
     assert list(again.image.topics) == ["t"]
-    assert again.groups.committed("g", "t", 0) == CommittedOffset(999)
+    assert again.new_producer().producer_id == 1_000
     again.close()
 
 

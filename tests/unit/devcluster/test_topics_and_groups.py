@@ -131,9 +131,9 @@ def test_a_coordinator_that_was_moved_stays_while_it_is_alive() -> None:
 
 def test_groups_keep_offsets_by_partition() -> None:
     groups = Groups()
-    groups.commit("g", "t", 1, CommittedOffset(5))
-    groups.commit("g", "t", 0, CommittedOffset(7, 2, "x", 9))
-    groups.commit("g", "u", 0, CommittedOffset(1))
+    groups.commit("g", "t", 1, CommittedOffset(5), 0)
+    groups.commit("g", "t", 0, CommittedOffset(7, 2, "x", 9), 1)
+    groups.commit("g", "u", 0, CommittedOffset(1), 2)
     assert groups.committed("g", "t", 0) == CommittedOffset(7, 2, "x", 9)
     assert groups.committed("g", "t", 2) is None
     assert list(groups.all_of("g")) == [("t", 0), ("t", 1), ("u", 0)]
@@ -150,7 +150,7 @@ def test_commits_with_membership_are_refused(generation: int, member: str) -> No
     assert caught.value.code == ILLEGAL_GENERATION
     known = Groups()
     known.check_commit("g", -1, "")
-    known.commit("g", "t", 0, CommittedOffset(1))
+    known.commit("g", "t", 0, CommittedOffset(1), 0)
     with pytest.raises(Refused) as caught:
         known.check_commit("g", generation, member)
     assert caught.value.code == UNKNOWN_MEMBER_ID

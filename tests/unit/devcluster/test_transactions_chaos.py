@@ -123,7 +123,7 @@ class Plan:
             )
             producer.offset = next(self.numbers)
             offsets = {("t", 0): CommittedOffset(producer.offset)}
-            self.state.transactions.add_offsets(producer.who, "g", offsets)
+            self.state.group_coordinator.add_pending(producer.who, "g", offsets, now_ms=self.now_ms)
 
     def end(self, producer: Producer) -> None:
         if producer.who is None or not (producer.open or producer.offset):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.release.behaviour import Behaviour
 from parley.devcluster.state.cluster_state import ClusterSettings
@@ -20,19 +22,33 @@ def expiry_rules(settings: ClusterSettings, behaviour: Behaviour) -> Expiry:
 
 
 def find_coordinator(call: Call, key: str, kind: int = GROUP) -> BrokerImage:
-    """Return the coordinator of a key. Raises Refused (COORDINATOR_NOT_AVAILABLE)
-    when no broker is alive.
+    """Return the coordinator of a key, as this broker knows it.
+
+    The first one who asks for that of a group makes the topic of groups. Raises Refused
+    (COORDINATOR_NOT_AVAILABLE) when there is none.
     """
-    brokers = call.image.brokers
-    found = brokers.get(call.cluster.coordinators.of(kind, key, brokers.keys()))
+    brokers, groups = call.image.brokers, call.cluster.group_coordinator
+    if kind == GROUP:
+        with suppress(Refused, OSError):
+            groups.topic.create(now_ms=call.now_ms)
+        found = brokers.get(groups.coordinator_of(key, call.image))
+    else:
+        found = brokers.get(call.cluster.coordinators.of(kind, key, brokers.keys()))
     if found is None:
         raise Refused(COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
     return found
 
 
 def require_coordinator(call: Call, key: str, kind: int = GROUP) -> None:
-    """Raise Refused (NOT_COORDINATOR) unless this broker coordinates the key."""
-    if find_coordinator(call, key, kind).id != call.broker.id:
+    """Raise Refused (NOT_COORDINATOR) unless this broker coordinates the key.
+
+    A coordinator that was deposed behind its back finds that out by its log: of groups the newest
+    image counts.
+    """
+    coordinator = find_coordinator(call, key, kind).id
+    if kind == GROUP and coordinator == call.broker.id:
+        coordinator = call.cluster.group_coordinator.coordinator_of(key, call.cluster.image)
+    if coordinator != call.broker.id:
         raise Refused(NOT_COORDINATOR, f"broker {call.broker.id} does not coordinate {key!r}")
 
 

@@ -1,7 +1,8 @@
 """OffsetCommit (8), v0-10.
 
 Behaviours:
-- Kept by the group's coordinator (others: NOT_COORDINATOR), in the journal before it is answered.
+- Kept by the group's coordinator (others: NOT_COORDINATOR), in `__consumer_offsets` before it is
+  answered.
 - Commits without membership (generation -1) are taken by groups without members, and by the one
   without a name. A classic group
   takes those of its generation, but not between join and sync. A group of the consumer protocol
@@ -9,7 +10,7 @@ Behaviours:
   partitions kept (KIP-1251).
 - Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION each; the others are committed. Before 2.0 only the
   topic has to exist.
-- A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails; nothing is
+- A log that takes nothing: NOT_COORDINATOR, as Kafka says when its offsets log fails; nothing is
   changed.
 
 Version notes:
@@ -51,7 +52,9 @@ def handle(call: Call, request: OffsetCommitRequest) -> Answer:
     for topic in request.topics:
         response.topics.append(_topic(call, request, response, topic, accepted, group_code))
     try:
-        call.cluster.commit_offsets(request.group_id, accepted)
+        call.cluster.group_coordinator.commit_offsets(
+            request.group_id, accepted, now_ms=call.now_ms
+        )
     except OSError:
         return refuse(request, call.version, NOT_COORDINATOR)
     return response

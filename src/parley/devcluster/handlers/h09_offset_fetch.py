@@ -139,7 +139,7 @@ def _wanted(
 
 
 def _partition(call: Call, kind: type[P], group: str, topic: str, index: int, *, stable: bool) -> P:
-    if stable and call.cluster.transactions.offsets.is_pending(group, topic, index):
+    if stable and call.cluster.pending_offsets.is_pending(group, topic, index):
         return kind(
             partition_index=index, committed_offset=-1, committed_leader_epoch=-1, metadata="",
             error_code=UNSTABLE_OFFSET_COMMIT,

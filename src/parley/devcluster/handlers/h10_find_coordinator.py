@@ -1,8 +1,10 @@
 """FindCoordinator (10), v0-6.
 
 Behaviours:
-- The coordinator follows from the key's Java hash over the brokers alive: the same answer from each
-  broker, another one when a broker comes or goes. There is no wait for `__consumer_offsets`.
+- A group's coordinator leads its partition of `__consumer_offsets`, by the key's Java hash. The
+  first question makes that topic; it is there at once, and nobody has to ask again.
+- Other coordinators follow from the key's hash over the brokers alive: another one when a broker
+  comes or goes.
 - A share group's key names the group, a topic by its id, and a partition:
   `group:topicId:partition`; another form is INVALID_REQUEST. Before 4.2 there are no share groups,
   and the key type does not exist.
@@ -13,7 +15,7 @@ Version notes:
 - v1+ key type (0 group, 1 transaction) and error message (KIP-98), v4+ several keys (KIP-699), v6+
   key type 2, share groups (KIP-932).
 
-Not implemented: the `__consumer_offsets` topic.
+Not implemented: the `__transaction_state` and `__share_group_state` topics.
 """
 
 from __future__ import annotations

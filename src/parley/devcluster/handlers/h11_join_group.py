@@ -68,8 +68,8 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
             return _response(call, _join_mixed(call, request, modern))
         if not request.protocols and not has_members(call, request.group_id):
             return _without_protocols(call, request)
-        call.cluster.mixed_groups.make_room_for_classic(request.group_id)
-        group = groups.made(request.group_id, classic_rules(call), call.broker.id)
+        call.cluster.mixed_groups.make_room_for_classic(request.group_id, call.now_ms)
+        group = groups.made(request.group_id, classic_rules(call))
         try:
             parked = group.join(_join(call, request), call.now_ms)
         finally:

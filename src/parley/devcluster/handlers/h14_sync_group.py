@@ -1,8 +1,8 @@
 """SyncGroup (14), v0-5.
 
 Behaviours:
-- Answered by the group's coordinator (others: NOT_COORDINATOR), once the leader's assignment is in
-  the journal; a member that the leader left out gets no bytes (H8). Once all have it, it is
+- Answered by the group's coordinator (others: NOT_COORDINATOR), once the leader's assignment is
+  written; a member that the leader left out gets no bytes (H8). Once all have it, it is
   answered at once.
 - In a group of the consumer protocol nobody leads: a member is answered at once, with what the
   broker's assignor gave it, or REBALANCE_IN_PROGRESS when it has to join again (H24).

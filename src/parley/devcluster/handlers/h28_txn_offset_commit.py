@@ -1,9 +1,9 @@
 """TxnOffsetCommit (28), v0-5.
 
 Behaviours:
-- Answered by the group's coordinator (others NOT_COORDINATOR). The offsets are in the journal
-  before it is answered, and nobody reads them until the transaction is committed; OffsetFetch calls
-  them unstable.
+- Answered by the group's coordinator (others NOT_COORDINATOR). The offsets are in
+  `__consumer_offsets` before it is answered, and nobody reads them until the transaction is
+  committed; OffsetFetch calls them unstable.
 - Unknown partitions: UNKNOWN_TOPIC_OR_PARTITION each; the others are taken.
 - Releases from 3.7 on ask whether the group's offsets are part of the transaction; before, nobody
   does.
@@ -94,8 +94,12 @@ def _keep(
     admit_offsets(call, request.transactional_id, producer, request.group_id)
     check_member(call, request)
     if accepted:
-        call.cluster.transactions.add_offsets(
-            producer, request.group_id, accepted, fences=behaviour.fences_offsets
+        call.cluster.group_coordinator.add_pending(
+            producer,
+            request.group_id,
+            accepted,
+            now_ms=call.now_ms,
+            fences=behaviour.fences_offsets,
         )
 
 

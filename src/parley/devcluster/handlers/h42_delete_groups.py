@@ -48,7 +48,7 @@ def _delete(call: Call, name: str) -> None:
         raise Refused(NON_EMPTY_GROUP, f"group {name} has members")
     if not exists(call, name):
         raise Refused(GROUP_ID_NOT_FOUND, f"there is no group {name}")
-    call.cluster.delete_group(name)
+    call.cluster.delete_group(name, now_ms=call.now_ms)
 
 
 API = Handler(ApiKey.DELETE_GROUPS, VersionRange(0, 2), handle, top)

@@ -51,7 +51,7 @@ def handle(call: Call, request: OffsetDeleteRequest) -> Answer:
             )
     try:
         _check_group(call, request.group_id)
-        call.cluster.delete_offsets(request.group_id, known)
+        call.cluster.group_coordinator.delete_offsets(request.group_id, known, now_ms=call.now_ms)
     except Refused as error:
         return top(request, call.version, error.code)
     except OSError:

@@ -3,8 +3,7 @@
 Behaviours:
 - Answered by the group's coordinator (others: NOT_COORDINATOR) where the consumer protocol is on:
   from 4.0 on. The releases before that advertise it answer UNSUPPORTED_VERSION.
-- The group, its epochs and its target are `state.groups.modern`; what changed is in the journal
-  first.
+- The group, its epochs and its target are `state.groups.modern`; what changed is written first.
 - A group that has members of the classic protocol is converted where the migration policy allows
   that (H24), else GROUP_ID_NOT_FOUND.
 - A share group: GROUP_ID_NOT_FOUND.

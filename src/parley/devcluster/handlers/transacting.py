@@ -8,7 +8,6 @@ from parley.devcluster.handlers.base import Call
 from parley.devcluster.state.log.batches import Bytes, read_facts
 from parley.devcluster.state.log.replica import Replica
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.transactions.pending_offsets import OFFSETS_TOPIC, offsets_partition
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors.codes import (
     CONCURRENT_TRANSACTIONS,
@@ -104,7 +103,7 @@ def admit_offsets(call: Call, name: str, producer: ProducerIdentity, group: str)
         return
     if not name:
         raise Refused(INVALID_REQUEST, "a transactional id is not empty")
-    offsets = {(OFFSETS_TOPIC, offsets_partition(group))}
+    offsets = {call.cluster.offsets_partition(group)}
     if transactions.missing(name, producer, offsets):
         raise Refused(
             call.profile.behaviour.unverified_code,

@@ -9,6 +9,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from parley.devcluster.state.groups.records import RecordRules
 from parley.devcluster.state.log.appending import MessageSetRules
 from parley.devcluster.state.log.producers import ProducerRules
 from parley.devcluster.state.rules import ElectionRules
@@ -46,6 +47,14 @@ RULES_0_11 = ProducerRules(OUT_OF_ORDER_SEQUENCE_NUMBER, 1)
 
 
 RULES_0_10 = MessageSetRules(checks_wrappers=False, alone=False)
+
+RECORDS_0_9 = RecordRules(
+    offset_version=1,
+    group_version=0,
+    writes_topic_ids=False,
+    hashes_topics=False,
+    writes_assignment_times=False,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +198,8 @@ class Behaviour:
     """
     election: ElectionRules = field(default_factory=lambda: ElectionRules(epoch_per_failover=True))
     """What the death of brokers does to leader epochs and high watermarks."""
+    records: RecordRules = RECORDS_0_9
+    """How groups and offsets stand in `__consumer_offsets`."""
     longest_session_ms: int = 30_000
     """`group.max.session.timeout.ms`."""
     has_empty_groups: bool = False

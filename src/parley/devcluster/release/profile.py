@@ -19,6 +19,7 @@ from parley.devcluster.release.behaviour import (
     Behaviour,
     InvalidRecords,
 )
+from parley.devcluster.state.groups.records import RecordRules
 from parley.devcluster.state.log.appending import MessageSetRules
 from parley.devcluster.state.log.producers import ProducerRules
 from parley.devcluster.state.rules import ElectionRules
@@ -53,7 +54,12 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
     ),
     (
         "0.10.1",
-        lambda was: replace(was, empty_groups_have_members=True, has_empty_groups=True),
+        lambda was: replace(
+            was,
+            empty_groups_have_members=True,
+            has_empty_groups=True,
+            records=replace(was.records, group_version=1),
+        ),
     ),
     (
         "0.11",
@@ -105,6 +111,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             invalid_value_code=INVALID_CONFIG,
             demands_transactional_id=True,
             groups_keep_offsets=True,
+            records=replace(was.records, offset_version=3, group_version=2),
         ),
     ),
     (
@@ -124,6 +131,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             was,
             longest_session_ms=1_800_000,
             coordinator_message="NONE",
+            records=replace(was.records, group_version=3),
             unknown_key_type_code=UNKNOWN_SERVER_ERROR,
         ),
     ),
@@ -261,6 +269,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             was,
             forgets_start_time=True,
             epochs_per_fence=1,
+            records=replace(was.records, offset_version=4, hashes_topics=True),
             names_eligible_leaders=True,  # seen in 4.3.0; in new clusters since 4.1 by its own text
         ),
     ),
@@ -269,6 +278,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
         lambda was: replace(
             was,
             known_times={**was.known_times, EARLIEST_PENDING_UPLOAD: 11},
+            records=replace(was.records, writes_topic_ids=True),
         ),
     ),
     (
@@ -278,6 +288,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             first_group_epoch=1,
             assignment_interval_ms=1_000,
             commits_by_partition=True,
+            records=replace(was.records, writes_assignment_times=True),
         ),
     ),
 )
@@ -304,6 +315,8 @@ class Profile:
     release: Release
     ranges: Mapping[int, VersionRange]
     behaviour: Behaviour
+    records: RecordRules
+    """How it writes groups and offsets."""
 
     @property
     def name(self) -> str:
@@ -329,4 +342,6 @@ def make_profile(name: str, served: Mapping[int, VersionRange]) -> Profile:
         own = served.get(key)
         if own is None or advertised.min < own.min or advertised.max > own.max:
             raise ValueError(f"API {key}: {name} advertises {advertised}, only {own} is served")
-    return Profile(found, found.ranges, behaviour_of(found))
+    behaviour = behaviour_of(found)
+    records = replace(behaviour.records, magic=found.record_magic)
+    return Profile(found, found.ranges, behaviour, records)

@@ -2,8 +2,9 @@
 
 Rules of this file:
 1. Every method is synchronous and takes the time as an argument.
-2. What a client is sent has been kept first: topics, offsets and producer ids are in the journal
-   before the method returns; where the journal cannot take them (full disk) nothing is changed.
+2. What a client is sent has been kept first: topics and producer ids are in the journal before
+   the method returns, groups and offsets in their topic (`group_coordinator`); where these cannot
+   take them (full disk) nothing is changed.
 3. Leaders and in-sync sets are different: they must change even on a full disk. They are journaled
    as far as possible, and after a restart every epoch rises above what the logs have seen.
 """
@@ -16,16 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from parley.devcluster.state.controller import Controller
-from parley.devcluster.state.groups.classic.registry import ClassicGroups
-from parley.devcluster.state.groups.mixed.registry import MixedGroups
-from parley.devcluster.state.groups.modern.registry import ConsumerGroups
-from parley.devcluster.state.groups.offsets import (
-    GROUP,
-    CommittedOffset,
-    Coordinators,
-    Groups,
-    dashed,
-)
+from parley.devcluster.state.group_coordinator.coordinator import GroupCoordinator
+from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, OffsetsTopic
+from parley.devcluster.state.groups.offsets import Coordinators
 from parley.devcluster.state.groups.share.registry import ShareGroups
 from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
@@ -44,7 +38,6 @@ from parley.devcluster.state.persistence import (
     broker_configs_entry,
     group_configs_entry,
     image_entries,
-    offset_entry,
     producers_entry,
     restore,
     snapshot,
@@ -57,6 +50,7 @@ from parley.devcluster.state.topics import TopicSettings, inherited
 from parley.devcluster.state.transactions.coordinator import Transactions
 from parley.devcluster.state.transactions.markers import Markers
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity, ProducerIds
+from parley.devcluster.state.transactions.transaction import Partition
 from parley.errors.codes import INVALID_REPLICA_ASSIGNMENT, OFFSET_OUT_OF_RANGE
 from parley.types import format_uuid
 
@@ -99,6 +93,9 @@ class ClusterSettings:
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_assignment_interval_ms: int | None = None
     """None: what the broker's release has, 1000 from 4.3 on."""
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 3
+    """As far as there are brokers when the topic is made."""
     offsets_retention_minutes: int | None = None
     """None: what the broker's release has, a day up to 1.1 and seven from 2.0 on."""
     offsets_retention_check_interval_ms: int = 600_000
@@ -118,7 +115,7 @@ class ClusterSettings:
 
 
 class ClusterState:
-    """Controller, replicas, committed offsets and producer ids of one cluster."""
+    """Controller, replicas, groups and producer ids of one cluster."""
 
     def __init__(
         self,
@@ -130,16 +127,19 @@ class ClusterState:
         settings: ClusterSettings | None = None,
     ) -> None:
         self.settings = settings or ClusterSettings()
-        self.groups = Groups()
-        self.consumer_groups = ConsumerGroups(self.keep)
-        self.classic_groups = ClassicGroups(self.keep, lambda: dashed(new_topic_id()))
-        self.mixed_groups = MixedGroups(
-            self.keep,
-            self.classic_groups,
-            self.consumer_groups,
-            lambda: format_uuid(new_topic_id()),
-            self.settings.group_consumer_migration_policy,
+        topic = OffsetsTopic(
+            self,
+            self.settings.offsets_topic_num_partitions,
+            self.settings.offsets_topic_replication_factor,
         )
+        self.group_coordinator = GroupCoordinator(
+            topic, self, new_topic_id, self.settings.group_consumer_migration_policy
+        )
+        self.groups = self.group_coordinator.offsets
+        self.pending_offsets = self.group_coordinator.pending
+        self.classic_groups = self.group_coordinator.classic_groups
+        self.consumer_groups = self.group_coordinator.consumer_groups
+        self.mixed_groups = self.group_coordinator.mixed_groups
         self.share_groups = ShareGroups(self.keep)
         self.coordinators = Coordinators()
         self.producer_ids = ProducerIds()
@@ -178,13 +178,10 @@ class ClusterState:
         make_private(directory)
         directory.chmod(0o700)
         self._journal = Journal(directory / JOURNAL)
-        found = restore(
-            self._journal.read(), self.classic_groups, self.consumer_groups, self.share_groups
-        )
+        found = restore(self._journal.read(), self.share_groups)
         if found.cluster_id is not None:
             self.controller.image = replace(self.controller.image, cluster_id=found.cluster_id)
         self.controller.restore(list(found.topics.values()))
-        self.groups = found.groups
         self.producer_ids.restore(found.next_producer_id)
         self.transactions.restore(found.transactions)
         self._administered = found.administered
@@ -194,11 +191,7 @@ class ClusterState:
         self._remove_strays(directory)
 
     def _snapshot(self, image: ClusterImage) -> Iterator[Entry]:
-        yield from snapshot(
-            image, self.groups, self.producer_ids, self.transactions, self._administered
-        )
-        yield from self.classic_groups.snapshot()
-        yield from self.consumer_groups.snapshot()
+        yield from snapshot(image, self.producer_ids, self.transactions, self._administered)
         yield from self.share_groups.snapshot()
 
     def _remove_strays(self, directory: Path) -> None:
@@ -303,10 +296,7 @@ class ClusterState:
         self.replication.sync_all(now_ms=now_ms)
         self._keep_image()
         self.transactions.resume(now_ms=now_ms)
-        self.classic_groups.resume(now_ms)
-        self.consumer_groups.resume(now_ms)
         self.share_groups.resume(now_ms)
-        self.coordinators_moved(now_ms=now_ms)
 
     def broker_down(self, broker_id: int, *, now_ms: int, abrupt: bool = False) -> BrokerState:
         """Note that a broker is gone, or died (`abrupt`); what it led is led by others."""
@@ -314,20 +304,13 @@ class ClusterState:
         self.transactions.coordinators_changed()
         self.controller.broker_down(broker_id, abrupt=abrupt)
         self.publish(now_ms=now_ms)
-        self.coordinators_moved(now_ms=now_ms)
         return state
-
-    def coordinators_moved(self, *, now_ms: int) -> None:
-        """Let groups go on where they are coordinated now."""
-        brokers = self.image.brokers
-        self.classic_groups.moved(
-            lambda name: self.coordinators.of(GROUP, name, brokers.keys()), now_ms
-        )
 
     def publish(self, *, now_ms: int) -> None:
         """Hand the controller's newest image to the brokers, and journal it."""
         self.replication.publish(now_ms=now_ms)
         self._keep_image()
+        self.group_coordinator.follow(now_ms=now_ms)
         self.transactions.resume(now_ms=now_ms)
 
     # -- topics --------------------------------------------------------------------------------
@@ -367,10 +350,9 @@ class ClusterState:
         before = self.controller.image
         self.controller.delete_topic(name)
         self._keep_or_return_to(before)
-        self.groups.forget_topic(name)
+        self.group_coordinator.forget_topic(name, now_ms=now_ms)
         self.share_groups.forget_topic(before.topics[name].topic_id)
         self.replication.ledger.forget(set(self.image.names))
-        self.transactions.offsets.forget_topic(name)
         self.publish(now_ms=now_ms)
 
     def alter_topic(self, name: str, configs: Mapping[str, str], *, now_ms: int) -> None:
@@ -425,7 +407,17 @@ class ClusterState:
             self.controller.remove_replica(topic, index, old)
         self.publish(now_ms=now_ms)
 
-    # -- records, offsets, producers -----------------------------------------------------------
+    def move_group_coordinator(self, group: str, to: int, *, now_ms: int) -> None:
+        """Let a broker coordinate a group: it leads the group's partition. Raises as `move_leader`,
+        or OSError.
+        """
+        self.group_coordinator.topic.create(now_ms=now_ms)
+        topic, index = self.offsets_partition(group)
+        partition = self.image.partition(topic, index)
+        if partition is None or partition.leader != to:
+            self.move_leader(topic, index, to, now_ms=now_ms)
+
+    # -- records, groups, producers ------------------------------------------------------------
 
     def append(
         self,
@@ -442,40 +434,22 @@ class ClusterState:
             self._keep_image()
         return appended
 
-    def commit_offsets(
-        self,
-        group: str,
-        offsets: Mapping[tuple[str, int], CommittedOffset],
-        stamp: int | None = None,
-    ) -> None:
-        """Keep committed offsets. Raises OSError when the disk is full; none is changed then.
+    def offsets_partition(self, group: str) -> Partition:
+        """Return where a group's offsets are written."""
+        return OFFSETS_TOPIC, self.group_coordinator.topic.partition_of(group)
 
-        `stamp` says when they were written, where that was not just now (Groups.stamp).
-        """
-        stamp = self.groups.stamp() if stamp is None else stamp
-        self.keep(
-            *(
-                offset_entry(group, topic, index, offset, stamp)
-                for (topic, index), offset in offsets.items()
-            )
-        )
-        for (topic, index), offset in offsets.items():
-            self.groups.commit(group, topic, index, offset, stamp)
+    def transaction_ended(self, partition: Partition, producer_id: int, *, commit: bool) -> None:
+        """Let offsets of a transaction count, or drop them, when its marker is on their log."""
+        topic, index = partition
+        if topic == OFFSETS_TOPIC:
+            self.group_coordinator.end_pending(producer_id, index, commit=commit)
 
-    def delete_offsets(self, group: str, partitions: Sequence[tuple[str, int]]) -> None:
-        """Drop committed offsets. Raises OSError when the disk is full; none is dropped then."""
-        kind = {"kind": "no-offset", "group": group}
-        self.keep(*({**kind, "topic": topic, "partition": index} for topic, index in partitions))
-        for topic, index in partitions:
-            self.groups.forget_offset(group, topic, index)
-
-    def delete_group(self, group: str) -> None:
+    def delete_group(self, group: str, *, now_ms: int) -> None:
         """Drop a group with its offsets. Raises OSError when the disk is full; it stays then."""
-        self.keep({"kind": "no-group", "group": group})
-        self.groups.forget(group)
-        self.classic_groups.delete(group)
-        self.consumer_groups.delete(group)
-        self.share_groups.delete(group)
+        if self.share_groups.get(group) is not None:
+            self.keep({"kind": "no-group", "group": group})
+            self.share_groups.delete(group)
+        self.group_coordinator.delete_group(group, now_ms=now_ms)
 
     def delete_records(self, leader: Replica, offset: int) -> int:
         """Let a partition begin at `offset`; return the lowest start among its replicas that run.

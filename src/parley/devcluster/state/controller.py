@@ -55,7 +55,7 @@ class Controller:
         for topic in topics:
             partitions = tuple(replace(p, leader=NO_LEADER) for p in topic.partitions)
             self._put_topic(replace(topic, partitions=partitions))
-            self._next_start += len(partitions)
+            self._next_start += 0 if topic.internal else len(partitions)
 
     def raise_epochs(self, seen: Mapping[tuple[bytes, int], int]) -> None:
         """Take over epochs that logs have seen and the image not (an unjournaled election)."""
@@ -138,7 +138,8 @@ class Controller:
         partitions = tuple(PartitionImage(tuple(r), tuple(r), r[0], 0) for r in assignment)
         topic = TopicImage(name, self._new_topic_id(), partitions, dict(configs or {}))
         self._put_topic(topic)
-        self._next_start += len(partitions)
+        if not topic.internal:  # where others go does not depend on when a group was first used
+            self._next_start += len(partitions)
         return topic
 
     def set_configs(self, name: str, configs: Mapping[str, str]) -> None:
@@ -178,11 +179,12 @@ class Controller:
                     f"replicas {list(replicas)} are not distinct brokers alive",
                 )
 
-    def spread(self, partitions: int, replication_factor: int) -> list[list[int]]:
+    def spread(
+        self, partitions: int, replication_factor: int, *, start: int | None = None
+    ) -> list[list[int]]:
         """Return an assignment over the brokers alive, leaders in turn. Raises Refused (37, 38)."""
-        return naming.spread(
-            sorted(self.image.brokers), partitions, replication_factor, self._next_start
-        )
+        first = self._next_start if start is None else start
+        return naming.spread(sorted(self.image.brokers), partitions, replication_factor, first)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic. Raises Refused (3) when there is none of that name."""

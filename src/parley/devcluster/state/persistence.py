@@ -5,16 +5,15 @@
 | cluster | the cluster id and the layout's version |
 | topic | everything about one topic; a later one replaces it |
 | no-topic | the topic was deleted |
-| offset | one committed offset |
-| no-offset | a committed offset was deleted |
-| no-group | a group was deleted with its offsets |
+| no-group | a share group was deleted |
 | start | records below an offset were deleted |
 | broker-configs | the dynamic settings of a broker, or of all ("") |
 | group-configs | the settings of a group |
 | producers | the next producer id |
 
-Those of transactions are in `transactions.persistence`, those of groups with members in
-`groups.classic.persistence`, `groups.modern.persistence` and `groups.share.persistence`.
+Those of transactions are in `transactions.persistence`, those of share groups in
+`groups.share.persistence`. All other groups, and committed offsets, are records of
+`__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -22,11 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from parley.devcluster.state.groups.classic.persistence import KINDS as CLASSIC_KINDS
-from parley.devcluster.state.groups.classic.registry import ClassicGroups
-from parley.devcluster.state.groups.modern.persistence import KINDS as MODERN_KINDS
-from parley.devcluster.state.groups.modern.registry import ConsumerGroups
-from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.groups.share.persistence import KINDS as SHARE_KINDS
 from parley.devcluster.state.groups.share.registry import ShareGroups
 from parley.devcluster.state.image import ClusterImage, PartitionImage, TopicImage
@@ -40,7 +34,7 @@ from parley.devcluster.state.transactions.producer_ids import ProducerIds
 from parley.errors import ConfigError
 from parley.types import format_uuid, parse_uuid
 
-LAYOUT = 1
+LAYOUT = 2
 
 
 @dataclass(slots=True)
@@ -63,7 +57,6 @@ class Restored:
 
     cluster_id: str | None = None
     topics: dict[str, TopicImage] = field(default_factory=dict)
-    groups: Groups = field(default_factory=Groups)
     next_producer_id: int = 0
     transactions: RestoredTransactions = field(default_factory=RestoredTransactions)
     administered: Administered = field(default_factory=Administered)
@@ -104,24 +97,6 @@ def image_entries(old: ClusterImage, new: ClusterImage) -> Iterator[Entry]:
             yield topic_entry(topic)
 
 
-def offset_entry(
-    group: str, topic: str, partition: int, offset: CommittedOffset, stamp: int
-) -> Entry:
-    """Return the entry of one committed offset."""
-    return {
-        "kind": "offset",
-        "group": group,
-        "topic": topic,
-        "partition": partition,
-        "offset": offset.offset,
-        "epoch": offset.leader_epoch,
-        "metadata": offset.metadata,
-        "at": offset.committed_at_ms,
-        "expires": offset.expires_at_ms,
-        "stamp": stamp,
-    }
-
-
 def producers_entry(ids: ProducerIds) -> Entry:
     """Return the entry of the next producer id."""
     return {"kind": "producers", "next": ids.next_id}
@@ -144,7 +119,6 @@ def group_configs_entry(group: str, configs: Mapping[str, str]) -> Entry:
 
 def snapshot(
     image: ClusterImage,
-    groups: Groups,
     ids: ProducerIds,
     transactions: Transactions,
     administered: Administered | None = None,
@@ -154,15 +128,8 @@ def snapshot(
     yield {"kind": "cluster", "id": image.cluster_id, "layout": LAYOUT}
     for topic in image.topics.values():
         yield topic_entry(topic)
-    for group in groups.names():
-        for (topic_name, partition), offset in groups.all_of(group).items():
-            yield offset_entry(
-                group, topic_name, partition, offset, groups.stamp_of(group, topic_name, partition)
-            )
     yield producers_entry(ids)
-    yield from transactions_snapshot(
-        transactions, transactions.coordinator_epoch, transactions.offsets
-    )
+    yield from transactions_snapshot(transactions, transactions.coordinator_epoch)
     for (topic_id, index), start in changed.starts.items():
         if topic_id in image.names:
             yield start_entry(topic_id, index, start)
@@ -172,31 +139,19 @@ def snapshot(
         yield group_configs_entry(group, configs)
 
 
-def restore(
-    entries: Iterable[Entry],
-    classic_groups: ClassicGroups,
-    consumer_groups: ConsumerGroups,
-    share_groups: ShareGroups,
-) -> Restored:
-    """Return the state that a journal describes; groups with members take theirs over.
+def restore(entries: Iterable[Entry], share_groups: ShareGroups) -> Restored:
+    """Return the state that a journal describes; share groups take theirs over.
 
     Raises ConfigError when the journal's layout is another one.
     """
     state = Restored()
     for entry in entries:
-        if entry["kind"] in MODERN_KINDS:
-            consumer_groups.restore(entry)
-            continue
         if entry["kind"] in SHARE_KINDS:
             share_groups.restore(entry)
             continue
-        if entry["kind"] in CLASSIC_KINDS:
-            classic_groups.restore(entry)
-            continue
         if entry["kind"] == "no-group":
-            classic_groups.delete(entry["group"])
-            consumer_groups.delete(entry["group"])
             share_groups.delete(entry["group"])
+            continue
         if entry["kind"] == "no-topic" and entry["name"] in state.topics:
             share_groups.forget_topic(state.topics[entry["name"]].topic_id)
         _apply(state, entry)
@@ -216,18 +171,6 @@ def _apply(state: Restored, entry: Entry) -> None:
         state.topics[entry["name"]] = _topic_of(entry)
     elif kind == "no-topic":
         state.topics.pop(entry["name"], None)
-        state.groups.forget_topic(entry["name"])
-        state.transactions.offsets.forget_topic(entry["name"])
-    elif kind == "offset":
-        times = (entry["at"], entry.get("expires", -1))
-        committed = CommittedOffset(entry["offset"], entry["epoch"], entry["metadata"], *times)
-        state.groups.commit(
-            entry["group"], entry["topic"], entry["partition"], committed, entry.get("stamp")
-        )
-    elif kind == "no-offset":
-        state.groups.forget_offset(entry["group"], entry["topic"], entry["partition"])
-    elif kind == "no-group":
-        state.groups.forget(entry["group"])
     elif kind == "start":
         state.administered.starts[parse_uuid(entry["id"]), entry["partition"]] = entry["offset"]
     elif kind == "broker-configs":
@@ -237,4 +180,4 @@ def _apply(state: Restored, entry: Entry) -> None:
     elif kind == "producers":
         state.next_producer_id = entry["next"]
     else:
-        state.transactions.apply(entry, state.groups)
+        state.transactions.apply(entry)

@@ -89,16 +89,16 @@ def expire_offsets(
 def _expire_group(
     state: ClusterState, name: str, rules: Expiry, now_ms: int
 ) -> list[tuple[str, int]]:
-    modern, pending = state.consumer_groups.get(name), state.transactions.offsets
+    modern, pending = state.consumer_groups.get(name), state.pending_offsets
     found = expired(
         state.groups.all_of(name), rules, state.classic_groups.get(name), modern, now_ms
     )
     gone = [at for at in found if not pending.is_pending(name, *at)]
     if gone:
-        state.delete_offsets(name, gone)
+        state.group_coordinator.delete_offsets(name, gone, now_ms=now_ms)
     is_live = state.classic_groups.live(name) is not None or (
         modern is not None and bool(modern.members)
     )
     if not (is_live or state.groups.all_of(name) or pending.has(name)):
-        state.delete_group(name)
+        state.delete_group(name, now_ms=now_ms)
     return gone

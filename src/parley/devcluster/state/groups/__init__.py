@@ -1,6 +1,7 @@
 """Groups, as their coordinators know them: committed offsets, and members.
 
-Map: `offsets` are the committed ones, `expiry` says how long they are kept. `classic` and `modern`
-are groups with members, of the classic and of the consumer protocol, `mixed` changes live ones from
-one to the other; `share` are share groups, with their records in flight.
+Map: `offsets` are the committed ones, `pending_offsets` those of open transactions, `expiry` says
+how long they are kept; `records` is how groups and offsets are written. `classic` and `modern` are
+groups with members, of the classic and of the consumer protocol, `mixed` changes live ones from one
+to the other; `share` are share groups, with their records in flight.
 """

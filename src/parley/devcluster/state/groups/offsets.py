@@ -68,8 +68,8 @@ def dashed(random: bytes) -> str:
 
 
 class Coordinators:
-    """Which broker coordinates a group or a transactional id: by hash over the
-    brokers alive, unless moved.
+    """Which broker coordinates a transactional id, or a partition of a share group: by hash over
+    the brokers alive, unless moved. Groups have the leader of their partition.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,6 @@ class Groups:
     def __init__(self) -> None:
         self._offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = {}
         self._stamps: dict[str, dict[tuple[str, int], int]] = {}
-        self._last_stamp = 0
 
     def names(self) -> list[str]:
         """Return the groups that have offsets."""
@@ -123,34 +122,15 @@ class Groups:
             )
 
     def commit(
-        self,
-        group: str,
-        topic: str,
-        partition: int,
-        offset: CommittedOffset,
-        stamp: int | None = None,
+        self, group: str, topic: str, partition: int, offset: CommittedOffset, stamp: int
     ) -> None:
-        """Keep an offset. `stamp` says when it was written, where that was not just now."""
+        """Keep an offset. `stamp` says where it is written in its log."""
         self._offsets.setdefault(group, {})[topic, partition] = offset
-        self._stamps.setdefault(group, {})[topic, partition] = (
-            self.stamp() if stamp is None else stamp
-        )
-        self.stamps_from(0 if stamp is None else stamp)
-
-    def stamp(self) -> int:
-        """Return a number that rises with each write: the order in which Kafka's
-        offsets log would have them.
-        """
-        self._last_stamp += 1
-        return self._last_stamp
-
-    def stamps_from(self, stamp: int) -> None:
-        """Give only later stamps than this one from now on."""
-        self._last_stamp = max(self._last_stamp, stamp)
+        self._stamps.setdefault(group, {})[topic, partition] = stamp
 
     def stamp_of(self, group: str, topic: str, partition: int) -> int:
-        """Return when an offset was committed, by `stamp`; 0 when there is none."""
-        return self._stamps.get(group, {}).get((topic, partition), 0)
+        """Return where an offset is written in its log; -1 when there is none."""
+        return self._stamps.get(group, {}).get((topic, partition), -1)
 
     def committed(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         """Return the offset kept, or None."""
@@ -179,5 +159,6 @@ class Groups:
             offsets = self._offsets[group]
             for key in [key for key in offsets if key[0] == topic]:
                 del offsets[key]
+                self._stamps[group].pop(key, None)
             if not offsets:
-                del self._offsets[group]
+                self.forget(group)

@@ -136,8 +136,8 @@ def prepare(
     if magic != rules.stored_magic:
         return _converted(own, rules, stamp, where)
     if magic == 2:
-        return [Prepared(own, headers[0], None if stamp is None else _finisher(own, stamp))]
-    return [Prepared(own, None, _finisher(own, stamp))]
+        return [Prepared(own, headers[0], None if stamp is None else finisher(own, stamp))]
+    return [Prepared(own, None, finisher(own, stamp))]
 
 
 def _check_headers(headers: list[BatchFacts], rules: AppendRules, where: tuple[str, int]) -> None:
@@ -208,7 +208,9 @@ def _code_of(error: CorruptRecordError, rules: AppendRules) -> int:
     return rules.invalid_record_code
 
 
-def _finisher(data: Bytes, stamp: int | None) -> Callable[[int, int], Bytes]:
+def finisher(data: Bytes, stamp: int | None) -> Callable[[int, int], Bytes]:
+    """Return what gives a record set its final offsets, and the leader's time unless None."""
+
     def finish(base_offset: int, leader_epoch: int) -> Bytes:
         final = assign_offsets(bytearray(data), base_offset, leader_epoch, stamp)
         return final if isinstance(final, Bytes) else bytes(final)
@@ -227,10 +229,10 @@ def _converted(
     except CorruptRecordError as error:
         raise Refused(CORRUPT_MESSAGE, str(error)) from error
     if rules.stored_magic < 2:
-        return [Prepared(stored, None, _finisher(stored, stamp))]
+        return [Prepared(stored, None, finisher(stored, stamp))]
     view = memoryview(stored)
     pieces = [(view[at : at + facts.size], facts) for at, facts in walk(stored)]
     return [
-        Prepared(piece, facts, None if stamp is None else _finisher(piece, stamp))
+        Prepared(piece, facts, None if stamp is None else finisher(piece, stamp))
         for piece, facts in pieces
     ]

@@ -10,24 +10,15 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.journal import Entry
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions.markers import NOT_WRITTEN, Marker, Markers
-from parley.devcluster.state.transactions.pending_offsets import (
-    OFFSETS_TOPIC,
-    PendingOffsets,
-    offsets_partition,
-)
 from parley.devcluster.state.transactions.persistence import (
     RestoredTransactions,
-    epochs_entry,
     no_transaction_entry,
-    pending_end_entry,
-    pending_entry,
     transaction_entry,
 )
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity, ProducerIds
@@ -54,24 +45,21 @@ RETRY_MS = 1_000
 class Cluster(Protocol):
     """What coordinators need of their cluster."""
 
-    groups: Groups
-
     def keep(self, *entries: Entry) -> None:
         """Journal entries. Raises OSError when the disk is full; nothing is kept then."""
         ...
 
-    def commit_offsets(
-        self,
-        group: str,
-        offsets: Mapping[tuple[str, int], CommittedOffset],
-        stamp: int | None = None,
-    ) -> None:
-        """Keep committed offsets. Raises OSError; nothing is kept then."""
+    def offsets_partition(self, group: str) -> Partition:
+        """Return where a group's offsets are written."""
+        ...
+
+    def transaction_ended(self, partition: Partition, producer_id: int, *, commit: bool) -> None:
+        """Hear that a transaction's marker is on a partition, and cannot be lost any more."""
         ...
 
 
 class Transactions:
-    """Transactional ids by name, and offsets that wait for their transactions."""
+    """Transactional ids by name."""
 
     def __init__(
         self, cluster: Cluster, markers: Markers, ids: ProducerIds, *, expiration_ms: int
@@ -83,7 +71,6 @@ class Transactions:
         self._by_name: dict[str, Transaction] = {}
         # of those that are prepared: where a marker lies
         self._unmarked: dict[str, dict[Partition, int]] = {}
-        self.offsets = PendingOffsets()
         self.coordinator_epoch = 0
         self.epochs_per_fence: Callable[[str], int] = lambda _: 1
         """How far the release of a coordinator raises the epoch of a producer that it fences."""
@@ -96,7 +83,6 @@ class Transactions:
             self._hold(held)
             if held.state in PREPARED:
                 self._unmarked[held.transactional_id] = dict.fromkeys(held.partitions, NOT_WRITTEN)
-        self.offsets = found.offsets
         if found.by_name:
             self.coordinator_epoch = found.coordinator_epoch + 1
 
@@ -170,27 +156,8 @@ class Transactions:
         second_generation: bool = False,
     ) -> None:
         """Add a group's offsets to the producer's transaction. Raises Refused or OSError."""
-        partition = (OFFSETS_TOPIC, offsets_partition(group))
+        partition = self._cluster.offsets_partition(group)
         self.add(name, producer, [partition], now_ms=now_ms, second_generation=second_generation)
-
-    def add_offsets(
-        self,
-        producer: ProducerIdentity,
-        group: str,
-        offsets: Mapping[tuple[str, int], CommittedOffset],
-        *,
-        fences: bool = True,
-    ) -> None:
-        """Keep offsets until the producer's transaction ends.
-
-        Raises Refused (INVALID_PRODUCER_EPOCH, with `fences` only: a newer epoch was here) or
-        OSError.
-        """
-        if fences:
-            self.offsets.check(producer, group)
-        stamp = self._cluster.groups.stamp()
-        self._cluster.keep(pending_entry(producer, group, offsets, stamp))
-        self.offsets.add(producer, group, offsets, stamp)
 
     def end(
         self,
@@ -261,15 +228,13 @@ class Transactions:
     def _finish(self, begun: Transaction, *, now_ms: int) -> None:
         left = self._unmarked[begun.transactional_id]
         marker = Marker(begun.identity, begun.commits, self.coordinator_epoch)
-        for (topic, index), at in sorted(left.items()):
-            if topic == OFFSETS_TOPIC:
-                written = None if self._finish_offsets(begun, index) else at
-            else:
-                written = self._markers.write((topic, index), marker, at, now_ms=now_ms)
+        for partition, at in sorted(left.items()):
+            written = self._markers.write(partition, marker, at, now_ms=now_ms)
             if written is None:
-                del left[topic, index]
+                del left[partition]
+                self._cluster.transaction_ended(partition, begun.producer_id, commit=begun.commits)
             else:
-                left[topic, index] = written
+                left[partition] = written
         if not left:
             try:
                 self._keep(completed(begun, now_ms=now_ms))
@@ -278,24 +243,6 @@ class Transactions:
                 pass
         if begun.transactional_id in self._unmarked:
             self._look_again(now_ms + RETRY_MS)
-
-    def _finish_offsets(self, begun: Transaction, index: int) -> bool:
-        """Commit or drop the offsets that wait in one offsets partition."""
-        groups = self._cluster.groups
-        try:
-            self._cluster.keep(epochs_entry(index, begun.identity))
-            self.offsets.raise_epoch(index, begun.identity)
-            for group in self.offsets.groups_of(begun.producer_id, index):
-                if begun.commits:
-                    for stamp, offsets in self.offsets.to_commit(
-                        begun.producer_id, group, groups
-                    ).items():
-                        self._cluster.commit_offsets(group, offsets, stamp=stamp)
-                self._cluster.keep(pending_end_entry(begun.producer_id, group))
-                self.offsets.end(begun.producer_id, group)
-        except OSError:
-            return False
-        return True
 
     def _keep(self, held: Transaction, *entries: Entry) -> None:
         self._cluster.keep(transaction_entry(held, self.coordinator_epoch), *entries)

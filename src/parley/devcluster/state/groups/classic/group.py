@@ -6,7 +6,7 @@ calls.
 Rules of this file:
 1. Time comes in as `now_ms`; `next_due_ms` says when to call `expire`.
 2. An answer that must wait for other members is `Parked`. Each member has at most one of a kind.
-3. An assignment is handed out after `keep` has put it into the journal (H8).
+3. An assignment is handed out after `keep` has written it (H8).
 """
 
 # size: one machine: joins, syncs, departures and time change the same state and members
@@ -66,10 +66,10 @@ class Rules:
 
 
 class ClassicGroup:
-    """One group. `new_id` makes member ids, `keep` journals the group as it is."""
+    """One group. `new_id` makes member ids, `keep` writes the group as it is, at a time."""
 
     def __init__(
-        self, name: str, keep: Callable[[ClassicGroup], None], new_id: Callable[[], str]
+        self, name: str, keep: Callable[[ClassicGroup, int], None], new_id: Callable[[], str]
     ) -> None:
         self.name, self.rules = name, Rules()
         self._keep, self._new_id = keep, new_id
@@ -195,7 +195,7 @@ class ClassicGroup:
             or vote(list(self.members.values())) != self.protocol
         ):
             return self._park(old, now_ms)
-        self._keep(self)  # its new id has to be known to the next coordinator as well
+        self._keep(self, now_ms)  # its new id has to be known to the next coordinator as well
         self._beat(old, now_ms)
         if join.skips_assignment and self.leader == new_id:
             return given(self._joined(old, skip=True))
@@ -266,7 +266,7 @@ class ClassicGroup:
         self.protocol = vote(list(self.members.values()))
         if not self.members:
             self.state, self.leader, self.empty_since_ms = GroupState.EMPTY, None, now_ms
-            self._keep(self)
+            self._keep(self, now_ms)
             return
         self.state = GroupState.COMPLETING
         self._unsynced = set(self.members)
@@ -313,7 +313,7 @@ class ClassicGroup:
                 one.assignment = assignments.get(one.id, b"")
             self.state = GroupState.STABLE
             try:
-                self._keep(self)
+                self._keep(self, now_ms)
             except OSError:
                 self.state = GroupState.COMPLETING
                 for one in self.members.values():

@@ -2,8 +2,7 @@
 
 Rules of this file:
 1. Members keep their ids. Classic ones keep their generation too: it is their epoch.
-2. Nothing is changed here: what is made takes the place of the other group once it is in the
-   journal.
+2. Nothing is changed here: what is made takes the place of the other group once it is written.
 3. What members said in bytes must be readable, and no assignor may have put data of its own into an
    assignment: the broker's assignor would lose it.
 """

@@ -2,7 +2,7 @@
 
 Rules of this file:
 1. A group is one of `ClassicGroups` or one of `ConsumerGroups`. What makes it one of the other
-   takes it out here, in one step of the journal.
+   takes it out here, in one batch of its records.
 2. A live classic group that a member of the consumer protocol joins is upgraded; a group whose last
    such member is gone is downgraded. `group.consumer.migration.policy` says which of the two is
    done. An empty group becomes what its next member speaks, whatever the policy.
@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from parley.devcluster.state.groups.classic.members import Join, JoinAnswer, SyncAnswer
-from parley.devcluster.state.groups.classic.persistence import no_group_entry as no_classic_entry
+from parley.devcluster.state.groups.classic.persistence import no_group_record
 from parley.devcluster.state.groups.classic.registry import ClassicGroups
 from parley.devcluster.state.groups.mixed import members
 from parley.devcluster.state.groups.mixed.conversion import downgrade, upgraded
 from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings, Topics
 from parley.devcluster.state.groups.modern.heartbeats import Heartbeat, HeartbeatAnswer
 from parley.devcluster.state.groups.modern.members import JOINING
-from parley.devcluster.state.groups.modern.persistence import no_group_entry as no_consumer_entry
-from parley.devcluster.state.groups.modern.registry import ConsumerGroups
+from parley.devcluster.state.groups.modern.persistence import no_group_records
+from parley.devcluster.state.groups.modern.registry import ConsumerGroups, Write
 from parley.devcluster.state.refused import Refused
 from parley.errors import ConfigError
 from parley.errors.codes import GROUP_ID_NOT_FOUND, REBALANCE_IN_PROGRESS
@@ -36,9 +36,6 @@ POLICIES: Mapping[str, frozenset[str]] = {
 }
 """What each value of `group.consumer.migration.policy` allows."""
 
-Keep = Callable[..., None]
-"""Puts entries into the journal. Raises OSError when the disk refuses."""
-
 
 class MixedGroups:
     """The groups of both protocols. `new_id` makes the ids of classic members in
@@ -47,7 +44,7 @@ class MixedGroups:
 
     def __init__(
         self,
-        keep: Keep,
+        write: Write,
         classic: ClassicGroups,
         modern: ConsumerGroups,
         new_id: Callable[[], str],
@@ -58,7 +55,7 @@ class MixedGroups:
                 f"group.consumer.migration.policy {policy!r} is none of "
                 f"{', '.join(POLICIES)}; choose one of these"
             )
-        self._keep, self._new_id = keep, new_id
+        self._write, self._new_id = write, new_id
         self._classic, self._modern = classic, modern
         self._allowed = POLICIES[policy.lower()]
         modern.downgrade = self._downgrade
@@ -82,7 +79,7 @@ class MixedGroups:
         )
         answer = group.heartbeat(said, topics, now_ms)
         group.resume(now_ms)
-        self._modern.adopt(group, no_classic_entry(name))
+        self._modern.adopt(group, [no_group_record(name)], now_ms)
         self._classic.delete(name)
         old.let_go(REBALANCE_IN_PROGRESS)
         return answer
@@ -98,7 +95,7 @@ class MixedGroups:
         answer = members.join(group, said, topics, self._new_id, now_ms)
         replaced_the_last = group.is_left_to_classic and not before
         if not (replaced_the_last and self._change_back(group, group.epoch, now_ms)):
-            self._modern.write(group)
+            self._modern.write(group, now_ms)
         return answer
 
     def sync(
@@ -118,13 +115,13 @@ class MixedGroups:
         """Let a classic member live on; return the code of its heartbeat. Raises Refused."""
         return members.heartbeat(group, members.find(group, *member), now_ms)
 
-    def make_room_for_classic(self, name: str) -> None:
+    def make_room_for_classic(self, name: str, now_ms: int) -> None:
         """Forget an empty group of the consumer protocol, which becomes a
         classic one. Raises OSError.
         """
         group = self._modern.get(name)
         if group is not None and not group.members:
-            self._keep(no_consumer_entry(name))
+            self._write(name, no_group_records(group), now_ms)
             self._modern.delete(name)
 
     # -- back --------------------------------------------------------------------------------------
@@ -147,6 +144,6 @@ class MixedGroups:
             return False
         group = self._classic.begun(old.name)
         downgrade(old, group, generation, now_ms)
-        self._classic.adopt(group, no_consumer_entry(old.name))
+        self._classic.adopt(group, no_group_records(old), now_ms)
         self._modern.delete(old.name)
         return True

@@ -77,12 +77,14 @@ class ConsumerGroup:
         self.members: dict[str, Member] = {}
         self.target: dict[str, frozenset[Part]] = {}
         self.changed: set[str] = set()
-        """The members, present and past, whose entries in the journal are out of date."""
+        """The members, present and past, whose records are out of date."""
+        self.kept_expressions: dict[str, frozenset[str]] = {}
+        """The regular expressions that are written, with what each of them matched."""
         self.metadata: dict[str, tuple[bytes, int]] = {}
         """Id and number of partitions of each topic that is subscribed to and exists,
         as of the last heartbeat.
         """
-        self._targeted_at_ms: int | None = None
+        self.targeted_at_ms: int | None = None
 
     @property
     def state(self) -> str:
@@ -262,8 +264,8 @@ class ConsumerGroup:
             self.epoch += 1
             self.metadata = metadata
         early = (
-            self._targeted_at_ms is not None
-            and now_ms < self._targeted_at_ms + self.settings.assignment_interval_ms
+            self.targeted_at_ms is not None
+            and now_ms < self.targeted_at_ms + self.settings.assignment_interval_ms
         )
         if self.epoch > self.target_epoch and not early:
             self._retarget(now_ms)
@@ -284,7 +286,7 @@ class ConsumerGroup:
         self.changed.update(
             name for name, parts in self.target.items() if before.get(name) != parts
         )
-        self.target_epoch, self._targeted_at_ms = self.epoch, now_ms
+        self.target_epoch, self.targeted_at_ms = self.epoch, now_ms
 
     def is_held(self, part: Part, *, but_by: Member) -> bool:
         """Whether another member than this one has a partition, or has not given it up yet."""

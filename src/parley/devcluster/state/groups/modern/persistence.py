@@ -1,20 +1,31 @@
-"""How a group of the consumer protocol becomes journal entries, and comes back.
+"""How a group of the consumer protocol becomes records of `__consumer_offsets`, and comes back.
 
-| kind | says |
+| key | says |
 |---|---|
-| consumer-group | the epochs of a group, and the topics that the last target was made from |
-| consumer-member | everything about one member, its target with it |
-| no-consumer-member | the member left |
-| no-consumer-group | the group is none of this protocol any more; its offsets stay |
+| 3 | the group's epoch; from 4.1 on a hash of the topics that it is made from |
+| 4 | these topics, before 4.1 |
+| 5 | what a member said of itself |
+| 6 | the epoch of the target |
+| 7 | the target of one member |
+| 8 | what a member owns, and its epochs |
+| 16 | the topics that a regular expression matched |
+
+Rules of this file:
+1. The order within one step is Kafka's: members, expressions, the group, targets, what members own.
+   Of a member that left everything gets its tombstone first (H17).
+2. The hash of the topics is one of our own: to a real broker it is out of date, which makes it
+   compute the target again.
 """
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from parley.devcluster.state.groups.modern.assignors import Part
-from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings
+from parley.devcluster.state.groups.modern.group import ConsumerGroup
 from parley.devcluster.state.groups.modern.members import (
     Assignment,
     ClassicWords,
@@ -22,130 +33,288 @@ from parley.devcluster.state.groups.modern.members import (
     MemberState,
     Subscription,
 )
-from parley.devcluster.state.journal import Entry
-from parley.types import format_uuid, parse_uuid
+from parley.devcluster.state.groups.records import GroupRecord, RecordRules
+from parley.messages import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 
-GROUP, NO_GROUP = "consumer-group", "no-consumer-group"
-MEMBER, NO_MEMBER = "consumer-member", "no-consumer-member"
-KINDS = frozenset({GROUP, NO_GROUP, MEMBER, NO_MEMBER})
+Topics = Mapping[str, tuple[bytes, int]]
+"""Id and number of partitions by name."""
 
-
-def group_entries(group: ConsumerGroup, members: Iterable[str]) -> Iterator[Entry]:
-    """Yield the entries of a group and of these members; one that is no member any
-    more gets its tombstone.
-    """
-    yield {
-        "kind": GROUP,
-        "group": group.name,
-        "epoch": group.epoch,
-        "target": group.target_epoch,
-        "topics": {
-            name: [format_uuid(topic_id), count]
-            for name, (topic_id, count) in group.metadata.items()
-        },
-    }
-    for name in sorted(members):
-        member = group.members.get(name)
-        if member is None:
-            yield {"kind": NO_MEMBER, "group": group.name, "member": name}
-        else:
-            yield _member_entry(group, member)
+V = TypeVar("V")
 
 
-def no_group_entry(name: str) -> Entry:
-    """Return the entry of a group that is none of this protocol any more."""
-    return {"kind": NO_GROUP, "group": name}
+def group_records(
+    group: ConsumerGroup, members: Collection[str], rules: RecordRules, now_ms: int
+) -> list[GroupRecord]:
+    """Return the records of a group and of these members, present and past (rule 1)."""
+    gone = sorted(name for name in members if name not in group.members)
+    present = sorted(name for name in members if name in group.members)
+    found = [tombstone for name in gone for tombstone in _member_tombstones(group.name, name)]
+    found += [_member_record(group.name, group.members[name]) for name in present]
+    found += _expression_records(group, now_ms)
+    if not rules.hashes_topics:
+        found.append(_topics_record(group))
+    found.append(_epoch_record(group, rules))
+    found += [_target_record(group, name) for name in present]
+    found.append(_target_epoch_record(group, rules))
+    found += [_assignment_record(group.name, group.members[name], rules) for name in present]
+    return found
 
 
-def _member_entry(group: ConsumerGroup, member: Member) -> Entry:
-    said, now = member.subscription, member.assignment
+def no_group_records(group: ConsumerGroup) -> list[GroupRecord]:
+    """Return the tombstones of a group that is none of this protocol any more; its offsets stay."""
+    name = group.name
+    found = [
+        tombstone
+        for member in sorted(group.members.keys() | group.changed)
+        for tombstone in _member_tombstones(name, member)
+    ]
+    found += [_expression_tombstone(name, regex) for regex in sorted(group.kept_expressions)]
+    found += [
+        GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=name), None),
+        GroupRecord(ConsumerGroupPartitionMetadataKey(group_id=name), None),
+        GroupRecord(ConsumerGroupMetadataKey(group_id=name), None),
+    ]
+    return found
+
+
+def _member_tombstones(group: str, member: str) -> Iterator[GroupRecord]:
+    for kind in (
+        ConsumerGroupCurrentMemberAssignmentKey,
+        ConsumerGroupTargetAssignmentMemberKey,
+        ConsumerGroupMemberMetadataKey,
+    ):
+        yield GroupRecord(kind(group_id=group, member_id=member), None)
+
+
+def _member_record(group: str, member: Member) -> GroupRecord:
+    said, classic = member.subscription, member.classic
+    kind = ConsumerGroupMemberMetadataValue
+    value = kind(
+        instance_id=said.instance_id,
+        rack_id=said.rack,
+        client_id=said.client_id,
+        client_host=said.client_host,
+        subscribed_topic_names=sorted(said.topics),
+        subscribed_topic_regex=said.regex,
+        rebalance_timeout_ms=said.rebalance_timeout_ms,
+        server_assignor=said.assignor,
+        classic_member_metadata=None
+        if classic is None
+        else kind.ClassicMemberMetadata(
+            session_timeout_ms=classic.session_timeout_ms,
+            supported_protocols=[
+                kind.ClassicProtocol(name=name, metadata=metadata)
+                for name, metadata in classic.protocols
+            ],
+        ),
+    )
+    return GroupRecord(ConsumerGroupMemberMetadataKey(group_id=group, member_id=member.id), value)
+
+
+def expressions_of(group: ConsumerGroup) -> dict[str, frozenset[str]]:
+    """Return what each regular expression of a group's members matched."""
     return {
-        "kind": MEMBER,
-        "group": group.name,
-        "member": member.id,
-        "instance": said.instance_id,
-        "rack": said.rack,
-        "topics": sorted(said.topics),
-        "regex": said.regex,
-        "matched": sorted(member.matched),
-        "timeout": said.rebalance_timeout_ms,
-        "assignor": said.assignor,
-        "client": [said.client_id, said.client_host],
-        "epochs": [now.epoch, now.previous_epoch],
-        "state": now.state.value,
-        "owned": _written(now.owned),
-        "revoking": _written(now.revoking),
-        "since": [
-            [format_uuid(topic_id), index, epoch]
-            for (topic_id, index), epoch in sorted(member.since.items())
-        ],
-        "target": _written(group.target.get(member.id, frozenset())),
-        "classic": _classic_entry(member.classic),
+        member.subscription.regex: member.matched
+        for member in group.members.values()
+        if member.subscription.regex
     }
 
 
-def _classic_entry(words: ClassicWords | None) -> Entry | None:
-    if words is None:
-        return None
-    protocols = [[name, base64.b64encode(metadata).decode()] for name, metadata in words.protocols]
-    return {"session": words.session_timeout_ms, "protocols": protocols}
+def _expression_records(group: ConsumerGroup, now_ms: int) -> Iterator[GroupRecord]:
+    known = expressions_of(group)
+    for regex in sorted(group.kept_expressions.keys() - known.keys()):
+        yield _expression_tombstone(group.name, regex)
+    for regex, matched in sorted(known.items()):
+        if group.kept_expressions.get(regex) != matched:
+            key = ConsumerGroupRegularExpressionKey(group_id=group.name, regular_expression=regex)
+            value = ConsumerGroupRegularExpressionValue(topics=sorted(matched), timestamp=now_ms)
+            yield GroupRecord(key, value)
 
 
-def _classic_of(entry: Entry | None) -> ClassicWords | None:
-    if entry is None:
-        return None
-    protocols = tuple((name, base64.b64decode(metadata)) for name, metadata in entry["protocols"])
-    return ClassicWords(entry["session"], protocols)
+def _expression_tombstone(group: str, regex: str) -> GroupRecord:
+    key = ConsumerGroupRegularExpressionKey(group_id=group, regular_expression=regex)
+    return GroupRecord(key, None)
 
 
-def apply(groups: dict[str, ConsumerGroup], entry: Entry) -> None:
-    """Take over one entry of `KINDS`."""
-    name = entry["group"]
-    if entry["kind"] == NO_GROUP:
-        groups.pop(name, None)
-        return
-    group = groups.setdefault(name, ConsumerGroup(name, Settings()))
-    if entry["kind"] == GROUP:
-        group.epoch, group.target_epoch = entry["epoch"], entry["target"]
-        group.metadata = {
-            topic: (parse_uuid(found), count) for topic, (found, count) in entry["topics"].items()
-        }
-        return
-    group.members.pop(entry["member"], None)
-    group.target.pop(entry["member"], None)
-    if entry["kind"] == MEMBER:
-        group.members[entry["member"]] = _member_of(entry)
-        group.target[entry["member"]] = _read(entry["target"])
+def _topics_record(group: ConsumerGroup) -> GroupRecord:
+    kind = ConsumerGroupPartitionMetadataValue
+    topics = [
+        kind.TopicMetadata(topic_id=topic_id, topic_name=name, num_partitions=count)
+        for name, (topic_id, count) in sorted(group.metadata.items())
+    ]
+    return GroupRecord(ConsumerGroupPartitionMetadataKey(group_id=group.name), kind(topics=topics))
 
 
-def _member_of(entry: Entry) -> Member:
-    client_id, client_host = entry["client"]
+def topics_hash(topics: Topics) -> int:
+    """Return a number that another set of topics, ids or counts does not have; 0 for none (rule 2).
+
+    >>> topics_hash({}), topics_hash({"a": (bytes(16), 1)}) == topics_hash({"a": (bytes(16), 2)})
+    (0, False)
+    """
+    if not topics:
+        return 0
+    digest = hashlib.blake2b(digest_size=8)
+    for name, (topic_id, count) in sorted(topics.items()):
+        digest.update(topic_id + count.to_bytes(4, "big") + name.encode() + b"\0")
+    return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def _epoch_record(group: ConsumerGroup, rules: RecordRules) -> GroupRecord:
+    value = ConsumerGroupMetadataValue(
+        epoch=group.epoch,
+        metadata_hash=topics_hash(group.metadata) if rules.hashes_topics else 0,
+    )
+    return GroupRecord(ConsumerGroupMetadataKey(group_id=group.name), value)
+
+
+def _target_record(group: ConsumerGroup, member: str) -> GroupRecord:
+    kind = ConsumerGroupTargetAssignmentMemberValue
+    parts = [
+        kind.TopicPartition(topic_id=topic_id, partitions=indexes)
+        for topic_id, indexes in _by_topic(group.target.get(member, frozenset())).items()
+    ]
+    key = ConsumerGroupTargetAssignmentMemberKey(group_id=group.name, member_id=member)
+    return GroupRecord(key, kind(topic_partitions=parts))
+
+
+def _target_epoch_record(group: ConsumerGroup, rules: RecordRules) -> GroupRecord:
+    at_ms = group.targeted_at_ms if rules.writes_assignment_times else None
+    value = ConsumerGroupTargetAssignmentMetadataValue(
+        assignment_epoch=group.target_epoch, assignment_timestamp=at_ms or 0
+    )
+    return GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group.name), value)
+
+
+def _assignment_record(group: str, member: Member, rules: RecordRules) -> GroupRecord:
+    now, since = member.assignment, member.since if rules.writes_assignment_times else {}
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=now.epoch,
+        previous_member_epoch=now.previous_epoch,
+        state=now.state.value,
+        assigned_partitions=_with_epochs(now.owned, since, now.epoch),
+        partitions_pending_revocation=_with_epochs(now.revoking, since, now.epoch),
+    )
+    key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group, member_id=member.id)
+    return GroupRecord(key, value)
+
+
+def _with_epochs(
+    parts: Iterable[Part], since: Mapping[Part, int], epoch: int
+) -> list[ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions]:
+    return [
+        ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions(
+            topic_id=topic_id,
+            partitions=indexes,
+            assignment_epochs=[since.get((topic_id, index), epoch) for index in indexes]
+            if since
+            else [],
+        )
+        for topic_id, indexes in _by_topic(parts).items()
+    ]
+
+
+def _by_topic(parts: Iterable[Part]) -> dict[bytes, list[int]]:
+    found: dict[bytes, list[int]] = defaultdict(list)
+    for topic_id, index in sorted(parts):
+        found[topic_id].append(index)
+    return found
+
+
+# -- back ------------------------------------------------------------------------------------------
+
+
+def load(group: ConsumerGroup, records: Iterable[GroupRecord], known: Topics) -> None:
+    """Fill a new group with its records, in any order; `known` are the topics that exist."""
+    topics: Topics | None = None
+    hashed = 0
+    currents: dict[str, ConsumerGroupCurrentMemberAssignmentValue] = {}
+    for key, value in records:
+        if isinstance(value, ConsumerGroupMetadataValue):
+            group.epoch, hashed = value.epoch, value.metadata_hash
+        elif isinstance(value, ConsumerGroupPartitionMetadataValue):
+            topics = {one.topic_name: (one.topic_id, one.num_partitions) for one in value.topics}
+        elif isinstance(value, ConsumerGroupTargetAssignmentMetadataValue):
+            group.target_epoch = value.assignment_epoch
+            group.targeted_at_ms = value.assignment_timestamp or None
+        elif isinstance(key, ConsumerGroupRegularExpressionKey):
+            assert isinstance(value, ConsumerGroupRegularExpressionValue)
+            group.kept_expressions[key.regular_expression] = frozenset(value.topics)
+        elif isinstance(key, ConsumerGroupMemberMetadataKey):
+            assert isinstance(value, ConsumerGroupMemberMetadataValue)
+            group.members[key.member_id] = _member_of(key.member_id, value)
+        elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
+            assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
+            group.target[key.member_id] = _parts(value.topic_partitions)
+        elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
+            assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
+            currents[key.member_id] = value
+    for member in group.members.values():
+        member.matched = group.kept_expressions.get(member.subscription.regex, frozenset())
+        if member.id in currents:
+            _give(member, currents[member.id])
+    if topics is None:
+        found = {name: known[name] for name in group.subscribed_topics & known.keys()}
+        topics = found if topics_hash(found) == hashed else {}
+    group.metadata = dict(sorted(topics.items()))
+
+
+def _member_of(name: str, value: ConsumerGroupMemberMetadataValue) -> Member:
     said = Subscription(
-        entry["instance"],
-        entry["rack"],
-        frozenset(entry["topics"]),
-        entry["regex"],
-        entry["timeout"],
-        entry["assignor"],
-        client_id,
-        client_host,
+        value.instance_id,
+        value.rack_id,
+        frozenset(value.subscribed_topic_names),
+        value.subscribed_topic_regex or "",
+        value.rebalance_timeout_ms,
+        value.server_assignor,
+        value.client_id,
+        value.client_host,
     )
-    epoch, previous_epoch = entry["epochs"]
-    state, owned, revoking = (
-        MemberState(entry["state"]),
-        _read(entry["owned"]),
-        _read(entry["revoking"]),
+    classic = value.classic_member_metadata
+    words = None
+    if classic is not None:
+        protocols = tuple((one.name, one.metadata) for one in classic.supported_protocols)
+        words = ClassicWords(classic.session_timeout_ms, protocols)
+    return Member(name, said, classic=words)
+
+
+def _give(member: Member, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
+    member.assignment = Assignment(
+        value.member_epoch,
+        value.previous_member_epoch,
+        MemberState(value.state),
+        _parts(value.assigned_partitions),
+        _parts(value.partitions_pending_revocation),
     )
-    now = Assignment(epoch, previous_epoch, state, owned, revoking)
-    since = {(parse_uuid(topic_id), index): epoch for topic_id, index, epoch in entry["since"]}
-    member = Member(entry["member"], said, now, since, frozenset(entry["matched"]))
-    member.classic = _classic_of(entry.get("classic"))
-    return member
+    member.since = {
+        (one.topic_id, index): epoch
+        for one in value.assigned_partitions
+        for index, epoch in zip(
+            one.partitions,
+            one.assignment_epochs or [value.member_epoch] * len(one.partitions),
+            strict=False,
+        )
+    }
 
 
-def _written(parts: Iterable[Part]) -> list[list[object]]:
-    return [[format_uuid(topic_id), index] for topic_id, index in sorted(parts)]
-
-
-def _read(written: Iterable[tuple[str, int]]) -> frozenset[Part]:
-    return frozenset((parse_uuid(topic_id), index) for topic_id, index in written)
+def _parts(
+    listed: Iterable[
+        ConsumerGroupTargetAssignmentMemberValue.TopicPartition
+        | ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
+    ],
+) -> frozenset[Part]:
+    return frozenset((one.topic_id, index) for one in listed for index in one.partitions)

@@ -1,29 +1,36 @@
-"""The groups of the consumer protocol in a cluster: found by name, kept in the journal, expired in
-time.
+"""The groups of the consumer protocol in a cluster: found by name, written by their coordinators,
+expired in time.
 
 Rules of this file:
-1. What a heartbeat changed is in the journal before it is answered. Where the disk refuses, the
+1. What a heartbeat changed is written before it is answered. Where the log takes nothing, the
    answer is the error: to the member it is as if the answer had been lost.
-2. After a restart every member has its epoch and its assignment, and a full session timeout (H18).
+2. At another coordinator, or after a restart, every member has its epoch and its assignment, and a
+   full session timeout (H18).
 3. An empty group stays until it is deleted; anybody may join it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings, Topics
 from parley.devcluster.state.groups.modern.heartbeats import Heartbeat, HeartbeatAnswer
 from parley.devcluster.state.groups.modern.members import LEAVING
-from parley.devcluster.state.groups.modern.persistence import apply, group_entries
-from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.groups.modern.persistence import (
+    Topics as KnownTopics,
+    expressions_of,
+    group_records,
+    load,
+)
+from parley.devcluster.state.groups.records import GroupRecord, RecordRules
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import GROUP_ID_NOT_FOUND
 
-Keep = Callable[..., None]
-"""Puts entries into the journal. Raises OSError when the disk refuses."""
-
+Write = Callable[[str, Sequence[GroupRecord], int], None]
+"""Writes records of a group, all or none: its name, the records, the time. Raises OSError where
+its log takes none.
+"""
 
 Downgrade = Callable[[ConsumerGroup, int, int], bool]
 """Makes a group classic that is left to its classic members, and says whether it did.
@@ -34,10 +41,10 @@ generation, and the time.
 
 
 class ConsumerGroups:
-    """All groups of the consumer protocol."""
+    """All groups of the consumer protocol. `rules_of` says what a group's coordinator writes."""
 
-    def __init__(self, keep: Keep) -> None:
-        self._keep = keep
+    def __init__(self, write: Write, rules_of: Callable[[str], RecordRules]) -> None:
+        self._write, self._rules_of = write, rules_of
         self._groups: dict[str, ConsumerGroup] = {}
         self.downgrade: Downgrade = lambda group, generation, now_ms: False
 
@@ -63,7 +70,7 @@ class ConsumerGroups:
         if said.epoch == LEAVING:
             self._settle(group, epoch, now_ms)
         else:
-            self.write(group)
+            self.write(group, now_ms)
         return answer
 
     def take_out(
@@ -82,16 +89,15 @@ class ConsumerGroups:
         group.remove(member_id)
         self._settle(group, epoch, now_ms)
 
-    def adopt(self, group: ConsumerGroup, *entries: Entry) -> None:
-        """Take a group over that was made elsewhere, and journal it with these
-        entries. Raises OSError.
+    def adopt(self, group: ConsumerGroup, before: Sequence[GroupRecord], now_ms: int) -> None:
+        """Take a group over that was made elsewhere, and write it behind other records of it.
+        Raises OSError.
         """
-        self._keep(*entries, *group_entries(group, group.changed))
-        group.changed.clear()
+        self._write_group(group, before, now_ms)
         self._groups[group.name] = group
 
     def delete(self, name: str) -> None:
-        """Forget a group; whoever calls has it in the journal."""
+        """Forget a group; whoever calls has written that."""
         self._groups.pop(name, None)
 
     def subscribed(self, name: str) -> Collection[str]:
@@ -117,29 +123,31 @@ class ConsumerGroups:
                 with suppress(OSError):  # the next change that the disk takes has this one with it
                     self._settle(group, epoch, now_ms)
 
-    # -- persistence -------------------------------------------------------------------------------
+    # -- coordinators ------------------------------------------------------------------------------
 
     def _settle(self, group: ConsumerGroup, epoch: int, now_ms: int) -> None:
         """Keep a group that members have left: as it is, or as a classic one."""
         if not (group.is_left_to_classic and self.downgrade(group, epoch, now_ms)):
-            self.write(group)
+            self.write(group, now_ms)
 
-    def write(self, group: ConsumerGroup) -> None:
-        """Journal what has changed in a group. Raises OSError."""
+    def write(self, group: ConsumerGroup, now_ms: int) -> None:
+        """Write what has changed in a group. Raises OSError."""
         if group.changed:
-            self._keep(*group_entries(group, group.changed))
-            group.changed.clear()
+            self._write_group(group, (), now_ms)
 
-    def snapshot(self) -> Iterator[Entry]:
-        """Yield the entries that say everything."""
-        for group in self._groups.values():
-            yield from group_entries(group, group.members)
+    def _write_group(
+        self, group: ConsumerGroup, before: Sequence[GroupRecord], now_ms: int
+    ) -> None:
+        rules = self._rules_of(group.name)
+        records = group_records(group, group.changed, rules, now_ms)
+        self._write(group.name, [*before, *records], now_ms)
+        group.changed.clear()
+        group.kept_expressions = expressions_of(group)
 
-    def restore(self, entry: Entry) -> None:
-        """Take over an entry of the journal."""
-        apply(self._groups, entry)
-
-    def resume(self, now_ms: int) -> None:
-        """Give every member a full session timeout, after the journal was read (rule 2)."""
-        for group in self._groups.values():
-            group.resume(now_ms)
+    def load(
+        self, name: str, records: Iterable[GroupRecord], known: KnownTopics, now_ms: int
+    ) -> None:
+        """Take a group over as it was last written, every member with a full session (rule 2)."""
+        group = self._groups[name] = ConsumerGroup(name, Settings())
+        load(group, records, known)
+        group.resume(now_ms)

@@ -1,0 +1,179 @@
+"""The topic `__consumer_offsets`: made when a coordinator is first asked for, written by leaders.
+
+Rules of this file:
+1. A group belongs to one partition, by the Java hash of its name; whoever leads it coordinates the
+   group.
+2. A step is one batch, which a log takes or refuses as a whole. What it refuses for whatever reason
+   is `LogUnavailable`: to a group it is all the same as a full disk.
+3. The topic is made at once and has leaders then; at real brokers clients wait for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Protocol
+
+from parley.devcluster.state.controller import Controller
+from parley.devcluster.state.groups.offsets import java_hash
+from parley.devcluster.state.groups.records import NEWEST, RecordRules, Written
+from parley.devcluster.state.image import ClusterImage, TopicImage
+from parley.devcluster.state.log.appending import finisher
+from parley.devcluster.state.log.batches import read_facts
+from parley.devcluster.state.log.replica import Appended, Prepared, Replica
+from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.replication.replication import Replication
+from parley.devcluster.state.topics import TopicSettings
+from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
+from parley.records import (
+    Record,
+    WriteOptions,
+    columns_from_records,
+    encode_batches,
+    keyed_batch,
+)
+
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_TOPIC_CONFIGS: Mapping[str, str] = {
+    "cleanup.policy": "compact",
+    "compression.type": "producer",
+    "segment.bytes": "104857600",
+}
+"""What real brokers create it with."""
+
+LARGEST_BATCH_BYTES = 2**31 - 1
+NOBODY = ProducerIdentity(-1, -1)
+
+place = lru_cache(maxsize=65_536)(java_hash)
+"""Java's hash of a group's name, remembered: each request asks for it several times."""
+
+
+class LogUnavailable(OSError):
+    """The log of a group takes nothing now: no leader, too few replicas in sync, or a full disk."""
+
+
+class Logs(Protocol):
+    """What is needed of the cluster to have a topic and to write into it."""
+
+    controller: Controller
+    replication: Replication
+
+    @property
+    def image(self) -> ClusterImage:
+        """The newest image."""
+        ...
+
+    def settings_of(self, name: str) -> TopicSettings:
+        """Return the settings of a topic that exists."""
+        ...
+
+    def create_topic(
+        self,
+        name: str,
+        assignment: Sequence[Sequence[int]],
+        configs: Mapping[str, str],
+        *,
+        now_ms: int,
+    ) -> TopicImage:
+        """Create a topic on the given brokers. Raises Refused or OSError."""
+        ...
+
+    def append(self, replica: Replica, sets: Sequence[Prepared], *, now_ms: int) -> Appended:
+        """Append to a leader's log and its followers'. Raises Refused or OSError."""
+        ...
+
+
+class OffsetsTopic:
+    """The topic's partitions. `rules_of` says what a broker's release writes."""
+
+    def __init__(self, logs: Logs, partitions: int, replication_factor: int) -> None:
+        self._logs = logs
+        self._partitions, self._replication_factor = partitions, replication_factor
+        self.rules_of: Callable[[int], RecordRules] = lambda broker_id: NEWEST
+        self._known_min_isr: tuple[TopicImage, int] | None = None
+
+    def partition_of(self, group: str) -> int:
+        """Return the partition that a group belongs to, also before the topic is made."""
+        topic = self._logs.image.topics.get(OFFSETS_TOPIC)
+        count = self._partitions if topic is None else len(topic.partitions)
+        return (place(group) & 0x7FFFFFFF) % count
+
+    def create(self, *, now_ms: int) -> None:
+        """Make the topic where there is none. Raises Refused or OSError."""
+        if OFFSETS_TOPIC in self._logs.image.topics:
+            return
+        alive = len(self._logs.image.brokers)
+        assignment = self._logs.controller.spread(
+            self._partitions, min(self._replication_factor, alive), start=0
+        )
+        self._logs.create_topic(OFFSETS_TOPIC, assignment, OFFSETS_TOPIC_CONFIGS, now_ms=now_ms)
+
+    def leader_of(self, index: int) -> Replica | None:
+        """Return the replica that leads a partition; None where nobody does who is heard."""
+        found = self._logs.image.partition(OFFSETS_TOPIC, index)
+        broker = None if found is None else self._logs.replication.brokers.get(found.leader)
+        if broker is None or broker.id in self._logs.replication.links.isolated:
+            return None
+        try:
+            replica = broker.find(OFFSETS_TOPIC, index)
+        except Refused:
+            return None
+        return replica if replica.is_leader else None
+
+    def writer(self, index: int, *, now_ms: int) -> Replica:
+        """Return the replica that may append. Raises LogUnavailable."""
+        try:
+            self.create(now_ms=now_ms)
+        except Refused as error:
+            raise LogUnavailable(f"{OFFSETS_TOPIC} cannot be created: {error.message}") from error
+        replica = self.leader_of(index)
+        if replica is None:
+            raise LogUnavailable(f"{OFFSETS_TOPIC}-{index} has no leader")
+        if len(replica.isr) < self._min_isr():
+            raise LogUnavailable(f"too few replicas of {OFFSETS_TOPIC}-{index} are in sync")
+        return replica
+
+    def _min_isr(self) -> int:
+        """Return how many replicas must be in sync, looked up when the topic's image changes."""
+        topic, known = self._logs.image.topics[OFFSETS_TOPIC], self._known_min_isr
+        if known is None or known[0] is not topic:
+            settings = self._logs.settings_of(OFFSETS_TOPIC)
+            known = self._known_min_isr = topic, settings.min_insync_replicas
+        return known[1]
+
+    def append(
+        self,
+        replica: Replica,
+        records: Sequence[Written],
+        *,
+        now_ms: int,
+        producer: ProducerIdentity = NOBODY,
+    ) -> int:
+        """Append records as one batch, of a transaction where a producer is given; return its
+        first offset. Raises LogUnavailable.
+        """
+        magic = self.rules_of(replica.broker_id).magic
+        if magic < 2:  # then there are no transactions
+            prepared = _of_old(records, magic, now_ms)
+        else:
+            batch = keyed_batch(
+                records,
+                timestamp_ms=now_ms,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                transactional=producer is not NOBODY,
+            )
+            prepared = Prepared(batch, read_facts(batch))
+        try:
+            return self._logs.append(replica, [prepared], now_ms=now_ms).base_offset
+        except Refused as error:
+            raise LogUnavailable(f"{OFFSETS_TOPIC} takes nothing: {error.message}") from error
+
+
+def _of_old(records: Sequence[Written], magic: int, now_ms: int) -> Prepared:
+    """Return records as a set of messages of magic 0 or 1."""
+    options = WriteOptions(magic=magic, max_batch_bytes=LARGEST_BATCH_BYTES, timestamp_ms=now_ms)
+    rows = [Record(-1, now_ms, 0, key, value) for key, value in records]
+    (made,) = encode_batches(columns_from_records(rows, with_offsets=False), None, options)
+    data = memoryview(made.data).cast("B")
+    return Prepared(data, None, finisher(data, None))
