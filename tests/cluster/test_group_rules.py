@@ -11,10 +11,22 @@ from parley.client.consumer.options import ConsumerOptions
 from parley.client.group.classic.requests import leave_error
 from parley.client.group.formats import decode_subscription
 from parley.devcluster import ClusterSettings
-from parley.errors import BrokerError, CommitFailedError, ConfigError
+from parley.errors import BrokerError, CommitFailedError, ConfigError, KafkaError
 from parley.messages import LeaveGroupResponse
 
-from .lone_member import EVERYTHING, GROUP, MODERN, PARTITIONS, TOPIC, TP, Seen, beats, lone
+from .lone_member import (
+    CLASSIC,
+    EVERYTHING,
+    GROUP,
+    MODERN,
+    PARTITIONS,
+    TOPIC,
+    TP,
+    Lone,
+    Seen,
+    beats,
+    lone,
+)
 
 FRESH = {"metadata_max_age_ms": 10_000}
 
@@ -309,3 +321,36 @@ def test_g60_to_enforce_a_rebalance_does_nothing_here() -> None:
         one.consumer.enforce_rebalance("a test")
         one.go_on(6_000)
         assert one.consumer.group_metadata() == one.before
+
+
+# -- in transactions (KIP-447) ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [CLASSIC, MODERN], ids=["classic", "consumer"])
+@pytest.mark.parametrize("others", [True, False], ids=["others", "nobody else"])
+def test_a_member_that_was_fenced_sends_no_offsets_in_a_transaction(
+    how: dict[str, object], others: bool
+) -> None:
+    """Nobody's offsets are taken, so who is no member any more must not be named as nobody."""
+    with lone("4.3", **how) as one:
+        producer = one.client().transactions.producer("copier")
+        one.time.run(producer.start())
+        if others:
+            one.join(**how)
+            one.go_on(8_000)
+        mine = sorted(one.consumer.assignment())[0]
+        one.cluster.groups.expire_member(GROUP, one.consumer.group_metadata().member_id)
+        one.time.advance(5_500)  # a heartbeat brings the news, and no poll shows it
+        assert one.state in ("unjoined", "joining")
+        assert mine in one.consumer.assignment()
+
+        async def copying() -> None:
+            await producer.begin_transaction()
+            await producer.send_offsets_to_transaction({mine: 1}, one.consumer.group_metadata())
+
+        with pytest.raises(KafkaError):
+            one.time.run(copying())
+        one.time.run(producer.abort_transaction())
+        one.go_on(8_000)
+        assert one.state == "stable"
+        one.time.run(producer.close())

@@ -19,7 +19,7 @@ from parley.devcluster.state.groups.modern.persistence import group_records
 from parley.devcluster.state.groups.pending_offsets import Offsets
 from parley.devcluster.state.groups.records import NEWEST, GroupRecord
 
-from .group_member import GROUP, PASSING, Flavour, Member
+from .group_member import CHECKED, GROUP, PASSING, Flavour, Member
 
 
 class Coordination:
@@ -46,6 +46,7 @@ class Coordination:
     def _commit(self, group: str, offsets: Offsets, *, now_ms: int) -> None:
         for (topic, index), at in offsets.items():
             tp = TopicPartition(topic, index)
+            CHECKED.update(("I2", "I8"))
             owner, before = self.owner(tp), self._committed.get(tp, 0)
             if owner not in (None, self._committer) and not self.is_blind(tp):
                 self.wrong.append(f"{tp}: {self._committer} committed what is {owner}'s (I2)")
@@ -95,20 +96,20 @@ class Coordination:
 
     def is_out(self, member: Member) -> bool:
         """Whether the coordinator has gone on without a member, which may not know that yet."""
-        state, who = self.cluster.state, member.consumer.group_metadata()
+        state, health = self.cluster.state, member.consumer.health()
+        if health is None:
+            return True
         if self.flavour.protocol == "consumer":
             modern = state.consumer_groups.get(GROUP)
-            return modern is None or who.member_id not in modern.members or who.generation_id <= 0
+            return (
+                modern is None or health.member_id not in modern.members or health.generation <= 0
+            )
         classic = state.classic_groups.get(GROUP)
-        if classic is None or who.member_id not in classic.members:
+        if classic is None or health.member_id not in classic.members:
             return True
-        health = member.consumer.health()
-        joins = health is not None and health.state in (
-            "preparing rebalance",
-            "completing rebalance",
-        )
+        joins = health.state in ("preparing rebalance", "completing rebalance")
         late = member.instance_id is not None or not joins
-        return who.generation_id != classic.generation and late
+        return health.generation != classic.generation and late
 
     def check_replay(self) -> None:
         """Hold what the log says against what the coordinator knows (I9)."""
@@ -117,6 +118,9 @@ class Coordination:
         topic = OffsetsTopic(state, settings.offsets_topic_num_partitions, 3)
         found = GroupCoordinator(topic, state, state.new_id, "bidirectional")
         found.follow(now_ms=0)
+        CHECKED["I9"] += any(True for _ in found.consumer_groups) or any(
+            True for _ in found.classic_groups
+        )
         for modern in state.consumer_groups:
             again = found.consumer_groups.get(modern.name)
             assert again is not None, "the group is not in the log (I9)"

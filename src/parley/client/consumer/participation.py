@@ -360,8 +360,12 @@ class Participation:
     # -- commits -----------------------------------------------------------------------------------
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """Return who this member is, as commits in a transaction name it (KIP-447)."""
-        member_id, generation = self._member.identity
+        """Return who this member is, as commits in a transaction name it (KIP-447).
+
+        Who is none any more is named as it was: the coordinator refuses that, and takes what nobody
+        sends.
+        """
+        member_id, generation = self._member.read_as
         return ConsumerGroupMetadata(
             self._group_id, generation, member_id, self._options.group_instance_id
         )

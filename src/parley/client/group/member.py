@@ -77,6 +77,10 @@ class GroupMember(Protocol):
     @property
     def identity(self) -> Identity: ...
 
+    @property
+    def read_as(self) -> Identity:
+        """Who read what the application has: this member as it is or, while it is none, was."""
+
     def subscribe(self, topics: Collection[str]) -> None:
         """Take the topics to read."""
 

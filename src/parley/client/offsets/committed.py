@@ -17,7 +17,13 @@ from parley.errors import (
     UnsupportedVersionError,
     broker_error,
 )
-from parley.errors.codes import ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, UNKNOWN_TOPIC_OR_PARTITION
+from parley.errors.codes import (
+    FENCED_MEMBER_EPOCH,
+    ILLEGAL_GENERATION,
+    STALE_MEMBER_EPOCH,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from parley.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
@@ -41,6 +47,8 @@ _ALL_OFFSETS = VersionRange(GROUP_ERROR_VERSION, TOPIC_IDS_VERSION - 1)
 """Versions of OffsetFetch that return all offsets of a group, by topics' names."""
 ACTIVE_GROUP = (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID)
 """The answer of a group that has members of its own."""
+NO_MEMBER_OF_NOW = frozenset({*ACTIVE_GROUP, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
+"""The answers to who was a member: the partitions may be others' by now."""
 
 Offsets = dict[TopicPartition, OffsetAndMetadata | None]
 """Committed offsets; None where nothing was committed."""
@@ -54,9 +62,9 @@ async def commit_offsets(
 ) -> None:
     """Commit offsets for a group, as one of its members or as an outsider.
 
-    Raises the first partition's error, noting the others, where all have the same, else
-    CommitFailedError, which has each. A group with active members refuses an outsider
-    (UNKNOWN_MEMBER_ID): only its members may commit then.
+    Raises CommitFailedError, with the error of each partition, where a member is none any more, and
+    where partitions have different errors; else the first partition's error, noting the others. A
+    group with active members refuses an outsider (UNKNOWN_MEMBER_ID): only its members may commit.
     """
 
     async def attempt(conn: BrokerConnection) -> None:
@@ -97,7 +105,7 @@ async def commit_offsets(
                 if part.error_code:
                     tp = TopicPartition(name or "", part.partition_index)
                     failures[tp] = _refusal(part.error_code, tp, group, reply.version)
-        _raise(failures, offsets)
+        _raise(failures, offsets, group)
 
     if offsets:
         what = f"committing offsets of group {group.group_id}"
@@ -117,10 +125,14 @@ def _refusal(
 def _raise(
     failures: Mapping[TopicPartition, KafkaError],
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    group: ConsumerGroupMetadata,
 ) -> None:
     """Raise what a commit has to be repeated for, or what was refused."""
     errors = list(failures.values())
     codes = {error.code for error in errors if isinstance(error, BrokerError)}
+    if not group.outside and codes & NO_MEMBER_OF_NOW:
+        text = f"group {group.group_id} has gone on without this member: poll to join again"
+        raise CommitFailedError(text, failures) from errors[0]
     if all(error.retriable for error in errors) or (
         len(codes) == 1 and len(failures) == len(offsets)
     ):

@@ -76,6 +76,11 @@ class ClassicMember:
         """Who this member is to its group."""
         return self.membership.identity
 
+    @property
+    def read_as(self) -> Identity:
+        """Who read what the application has, to its group."""
+        return self.membership.read_as
+
     # -- life --------------------------------------------------------------------------------------
 
     def wake(self) -> None:

@@ -79,6 +79,7 @@ class ClassicMembership:
         self._target: tuple[TopicPartition, ...] | None = None
         self._lost = False
         self._away = False
+        self._last = Identity()
 
     # -- what the application wants ----------------------------------------------------------------
 
@@ -105,6 +106,13 @@ class ClassicMembership:
     def in_group(self) -> bool:
         """Whether the coordinator has this member in a generation."""
         return self.identity.generation >= 0
+
+    @property
+    def read_as(self) -> Identity:
+        """Who read what the application has: this member or, while it is in no generation, what
+        it was in the last one. Offsets sent as that are refused; as nobody they would be taken.
+        """
+        return self.identity if self.in_group else self._last
 
     @property
     def beating(self) -> bool:
@@ -269,6 +277,7 @@ class ClassicMembership:
             False,
         )
         self.owned, self.share, self.error = frozenset(), Share(), None
+        self._last = Identity()
         return before
 
     def last_step(self) -> Revoke | Lost | None:
@@ -300,6 +309,7 @@ class ClassicMembership:
         self._rejoin = self._rejoin or self.reason
 
     def _forget(self, identity: Identity) -> None:
+        self._last = self.read_as
         self.identity, self.state, self.leads = identity, MemberState.UNJOINED, False
         self._target = None
         self._lost = bool(self.owned)

@@ -69,6 +69,12 @@ class ModernMember:
             self._who.member_id, self.membership.epoch if self.membership.in_group else -1
         )
 
+    @property
+    def read_as(self) -> Identity:
+        """Who read what the application has, to its group."""
+        epoch = self.membership.read_in
+        return Identity(self._who.member_id, epoch if epoch > 0 else -1)
+
     # -- life --------------------------------------------------------------------------------------
 
     def wake(self) -> None:

@@ -69,6 +69,7 @@ class ModernMembership:
         self._lost = False
         self._shown = False
         self._news = False
+        self._last_epoch = JOINING
 
     # -- what the application wants ----------------------------------------------------------------
 
@@ -86,6 +87,13 @@ class ModernMembership:
     def in_group(self) -> bool:
         """Whether the coordinator has this member."""
         return self.epoch > 0
+
+    @property
+    def read_in(self) -> int:
+        """The epoch in which the application got what it has: that of now or, outside of the
+        group, the last one. Offsets sent with that are refused.
+        """
+        return self.epoch if self.in_group else self._last_epoch
 
     @property
     def beating(self) -> bool:
@@ -240,6 +248,7 @@ class ModernMembership:
         self._forget(MemberState.UNSUBSCRIBED)
         self.topics, self.error, self.passing_error = None, None, None
         self.owned, self._lost = frozenset(), False
+        self._last_epoch = JOINING
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -250,6 +259,7 @@ class ModernMembership:
         self._forget(MemberState.JOINING)
 
     def _forget(self, state: MemberState) -> None:
+        self._last_epoch = self.read_in
         self._join()
         self.state = state
         self._ids, self._target, self.unresolved = frozenset(), None, False
