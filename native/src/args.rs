@@ -59,10 +59,10 @@ impl ScanArg {
 
 #[derive(FromPyObject)]
 pub struct VarArg {
-    validity: Option<View>,
-    offsets: View,
-    data: View,
-    bit_offset: usize,
+    pub validity: Option<View>,
+    pub offsets: View,
+    pub data: View,
+    pub bit_offset: usize,
 }
 
 impl VarArg {
@@ -72,20 +72,21 @@ impl VarArg {
 }
 
 #[derive(FromPyObject)]
-struct HeadersArg {
-    offsets: View,
-    keys: VarArg,
-    values: VarArg,
+pub struct HeadersArg {
+    pub offsets: View,
+    pub keys: VarArg,
+    pub values: VarArg,
 }
 
 #[derive(FromPyObject)]
 pub struct ColumnsArg {
-    rows: usize,
-    offsets: Option<View>,
-    timestamps: Option<View>,
-    key: Option<VarArg>,
-    value: Option<VarArg>,
-    headers: Option<HeadersArg>,
+    pub rows: usize,
+    pub offsets: Option<View>,
+    pub timestamps: Option<View>,
+    pub timestamp_types: Option<View>,
+    pub key: Option<VarArg>,
+    pub value: Option<VarArg>,
+    pub headers: Option<HeadersArg>,
 }
 
 impl ColumnsArg {

@@ -3,14 +3,15 @@
 The compiled kernel is picked where it was built, the pure-Python reference otherwise, or always
 with PARLEY_PURE=1 in the environment. Only `records` imports this package.
 
-Map: `contract` says what a kernel does; `native` is the compiled one, `reference` the one in
-Python.
+Map: `contract` says what a kernel does, `record` what a record is; `native` is the compiled one,
+`reference` the one in Python.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+from typing import TYPE_CHECKING
 
 from parley.kernel.contract import (
     MAX_COLUMN_BYTES,
@@ -33,6 +34,7 @@ from parley.kernel.contract import (
     KernelError,
     KernelErrorKind,
     LegacyRun,
+    RecordCursor,
     ScanOptions,
     TimestampType,
     VarColumn,
@@ -54,6 +56,7 @@ __all__ = [
     "Buffer",
     "Codec",
     "Columns",
+    "ConsumerRecord",
     "DecodeOptions",
     "Decoded",
     "EncodeOptions",
@@ -63,6 +66,7 @@ __all__ = [
     "KernelError",
     "KernelErrorKind",
     "LegacyRun",
+    "RecordCursor",
     "ScanOptions",
     "TimestampType",
     "VarColumn",
@@ -107,3 +111,8 @@ why_reference: str | None
 """Why the reference runs, or None where the compiled kernel does."""
 
 active, why_reference = _pick()
+
+if TYPE_CHECKING:
+    from parley.kernel.record import ConsumerRecord
+else:
+    ConsumerRecord = active.ConsumerRecord

@@ -1,6 +1,9 @@
 """Types of the compiled kernel (native/src/lib.rs). `native.py` makes the contract's of them."""
 
+from collections.abc import Sequence
+
 from parley.kernel import contract
+from parley.kernel.record import ConsumerRecord as ConsumerRecord
 
 VERSION: str
 
@@ -10,6 +13,22 @@ class NativeError(ValueError):
 class Buffer:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class RecordCursor:
+    def __len__(self) -> int: ...
+    def take_one(self) -> ConsumerRecord | None: ...
+    def take(self, most: int) -> list[ConsumerRecord]: ...
+    @property
+    def position(self) -> int: ...
+
+def record_cursor(
+    columns: contract.Columns,
+    topic: str,
+    partition: int,
+    epochs: Sequence[tuple[int, int]],
+    next_offset: int,
+    counts: contract.Buffer | None = None,
+) -> RecordCursor: ...
 
 _Var = tuple[Buffer | None, Buffer, Buffer, int]
 _Headers = tuple[Buffer, _Var, _Var, int]

@@ -28,10 +28,12 @@ Rules
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag, StrEnum
 from typing import Protocol, TypeAlias
+
+from parley.kernel.record import ConsumerRecord
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Anything that speaks the buffer protocol (typing has no name for it before Python 3.12)."""
@@ -299,8 +301,28 @@ class LegacyRun:
     timestamp_type: int
 
 
+class RecordCursor(Protocol):
+    """Decoded records of one partition, handed out one after the other."""
+
+    def __len__(self) -> int:
+        """Return how many are left."""
+
+    def take_one(self) -> ConsumerRecord | None:
+        """Return the next record, None where none is left."""
+
+    def take(self, most: int) -> list[ConsumerRecord]:
+        """Return up to so many records."""
+
+    @property
+    def position(self) -> int:
+        """The offset after what was handed out, gaps included; -1 before the first.
+
+        Any thread may read it while another one takes.
+        """
+
+
 class Kernel(Protocol):
-    """What both implementations offer as module functions."""
+    """What both implementations offer as module functions, beside their class ConsumerRecord."""
 
     NAME: str
     VERSION: str
@@ -318,6 +340,22 @@ class Kernel(Protocol):
         Decode them without looking at checksums: these are not made again. Of `options` the limits
         and `check_crc` count. Raises KernelError; ARGUMENT for a run of uncompressed magic-0/1
         messages.
+        """
+
+    def record_cursor(
+        self,
+        columns: Columns,
+        topic: str,
+        partition: int,
+        epochs: Sequence[tuple[int, int]],
+        next_offset: int,
+        counts: Buffer | None = None,
+    ) -> RecordCursor:
+        """Return the records of columns that a decode made in milliseconds.
+
+        `epochs` has the position after the last record of each leader epoch, and the epoch, in
+        order. `next_offset` is the position after the last record. `counts` has an int32 for each
+        row: its delivery count, or 0 for a record that is not handed out.
         """
 
     def scan_batches(self, data: Buffer, start: int, options: ScanOptions) -> BatchScan:

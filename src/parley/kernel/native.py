@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import parley.kernel._native as _native
@@ -18,6 +18,7 @@ from parley.kernel.contract import (
     KernelError,
     KernelErrorKind,
     LegacyRun,
+    RecordCursor,
     ScanOptions,
     VarColumn,
 )
@@ -27,6 +28,7 @@ VERSION = _native.VERSION
 
 crc32c = _native.crc32c
 crc32 = _native.crc32
+ConsumerRecord = _native.ConsumerRecord
 
 
 @contextmanager
@@ -76,6 +78,18 @@ def cut_batch(
     with _translated():
         pieces, table = _native.cut_batch(data, start, end, options, most)
     return memoryview(pieces), memoryview(table)
+
+
+def record_cursor(
+    columns: Columns,
+    topic: str,
+    partition: int,
+    epochs: Sequence[tuple[int, int]],
+    next_offset: int,
+    counts: Buffer | None = None,
+) -> RecordCursor:
+    """Return the records of the columns; with `counts` those that have one above 0."""
+    return _native.record_cursor(columns, topic, partition, epochs, next_offset, counts)
 
 
 def encode(columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions) -> Encoded:

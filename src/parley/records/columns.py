@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from parley.kernel import Buffer, Columns, HeadersColumn, VarColumn
+from parley.kernel import Buffer, Columns, HeadersColumn, RecordCursor, VarColumn, active
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -47,6 +47,22 @@ def var_values(column: VarColumn) -> Iterator[bytes | None]:
             yield None
         else:
             yield bytes(data[offsets[row] : offsets[row + 1]])
+
+
+def record_cursor(
+    columns: Columns,
+    where: tuple[str, int],
+    epochs: Sequence[tuple[int, int]],
+    next_offset: int,
+    counts: Buffer | None = None,
+) -> RecordCursor:
+    """Return the rows as records to be handed out, of a topic and partition.
+
+    Each has the leader epoch that `epochs` has for its offset: pairs of the position after the last
+    record of an epoch, and the epoch. With `counts`, an int32 for each row, records are those that
+    have one above 0, which is their delivery count.
+    """
+    return active.record_cursor(columns, *where, epochs, next_offset, counts)
 
 
 def records(columns: Columns) -> list[Record]:

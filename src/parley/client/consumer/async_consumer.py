@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from types import TracebackType
-from typing import Unpack
+from typing import Unpack, overload
 
 from parley.client.async_client import AsyncClient
 from parley.client.consumer.core import ConsumerCore, LossListener
@@ -72,6 +72,8 @@ class AsyncConsumer:
         else:
             options = ConsumerOptions.of(named)
         self._core = ConsumerCore(client, options, on_data_loss)
+        self._stock = self._core.stock
+        self._decoding: asyncio.Future[None] | None = None
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -237,12 +239,24 @@ class AsyncConsumer:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        """Return the next record of these partitions, or of all; waits for it."""
-        while True:
-            found = await self._rows(partitions, None, 1)
-            if found:
-                return found[0]
+    @overload
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord: ...
+    @overload
+    async def getone(
+        self, *partitions: TopicPartition, timeout_ms: int
+    ) -> ConsumerRecord | None: ...
+    async def getone(
+        self, *partitions: TopicPartition, timeout_ms: int | None = None
+    ) -> ConsumerRecord | None:
+        """Return the next record of these partitions, or of all; waits for it.
+
+        With `timeout_ms` it waits no longer than that, and returns None where none came.
+        """
+        arguments.timeout(timeout_ms)
+        if not partitions and (record := self._stock.front.take_one()) is not None:
+            return record
+        rows = await self._take(partitions, timeout_ms, 1)
+        return rows[0] if rows else None
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
@@ -251,43 +265,64 @@ class AsyncConsumer:
         `timeout_ms` for the first of them.
         """
         check_getmany(timeout_ms, max_records)
-        deadline = self._core.cluster.deadline(timeout_ms)
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
-        left = 2**31 - 1 if max_records is None else max_records
-        while left > 0:
-            wait_ms = 0 if taken else deadline.remaining_ms(self._core.cluster.now_ms())
-            found = await self._rows(partitions, wait_ms, left, raise_errors=not taken)
-            if found is None:
-                break
-            if found:
-                taken.setdefault(TopicPartition(found[0].topic, found[0].partition), []).extend(
-                    found
-                )
-                left -= len(found)
+        left = MOST_RECORDS if max_records is None else max_records
+        while left > 0 and (
+            rows := await self._take(
+                partitions, 0 if taken else timeout_ms, left, raise_errors=not taken
+            )
+        ):
+            taken.setdefault(self._stock.partition, []).extend(rows)
+            left -= len(rows)
         return taken
 
-    async def _rows(
+    async def poll(
+        self, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """The same as `getmany` of all partitions, under the name that Java's and kafka-python's
+        consumers have for it.
+        """
+        return await self.getmany(timeout_ms=timeout_ms, max_records=max_records)
+
+    async def _take(
         self,
         partitions: Collection[TopicPartition],
         timeout_ms: int | None,
         most: int,
         *,
         raise_errors: bool = True,
-    ) -> list[ConsumerRecord] | None:
-        completed = None
+    ) -> list[ConsumerRecord]:
+        """Return records of one partition; none where none came in time."""
+        stock, of = self._stock, frozenset(partitions) if partitions else None
+        if rows := stock.take(most, of):
+            return rows
+        core = self._core
+        deadline = None if timeout_ms is None else core.cluster.deadline(timeout_ms)
         while True:
-            rows, completed = await self._core.next_rows(
-                partitions, timeout_ms, most, raise_errors=raise_errors, filled=completed
-            )
-            if completed is None:
+            if stock.undecoded(of):
+                await self._in_thread(lambda: stock.decode(of))
+                if rows := stock.take(most, of):
+                    return rows
+            left_ms = None if deadline is None else deadline.remaining_ms(core.cluster.now_ms())
+            found = await core.poll(partitions, left_ms, raise_errors=raise_errors)
+            if found is None or not (stock.is_open or raise_errors):
+                return []
+            if rows := stock.take(most, of):
                 return rows
-            await asyncio.to_thread(completed.fill_rows, self._core.position_of(completed))
+
+    async def _in_thread(self, decode: Callable[[], None]) -> None:
+        """Decode in another thread. A call that is cancelled meanwhile leaves that to the next."""
+        under_way = self._decoding
+        if under_way is None or under_way.done():
+            under_way = self._decoding = asyncio.ensure_future(asyncio.to_thread(decode))
+        await asyncio.shield(under_way)
 
     def __aiter__(self) -> AsyncConsumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        return await self.getone()
+        record = self._stock.front.take_one()
+        return record if record is not None else await self.getone()
 
     async def batches(self, *partitions: TopicPartition) -> AsyncGenerator[FetchedBatch, None]:
         """Yield Arrow RecordBatches, each with its partition and the next offset, of these
@@ -296,14 +331,14 @@ class AsyncConsumer:
         Nothing is copied per record. A batch counts as consumed when it is yielded. Close it
         (`aclosing`).
         """
-        completed = None
+        taken = None
         while True:
-            found, completed = await self._core.next_batch(partitions, completed)
+            found, taken = await self._core.next_batch(partitions, taken)
             if found is not None:
                 yield found
-            completed = self._core.current(completed)
-            if completed is not None:
-                await asyncio.to_thread(completed.fill_batch, self._core.position_of(completed))
+            taken = self._core.current(taken)
+            if taken is not None:
+                await self._in_thread(taken.fetch.fill_batch)
 
     # -- offsets -----------------------------------------------------------------------------------
 
@@ -350,6 +385,10 @@ class AsyncConsumer:
         }
         found = await self._core.client.list_offsets(wanted)
         return {tp: answer if answer.offset >= 0 else None for tp, answer in found.items()}
+
+
+MOST_RECORDS = 2**31 - 1
+"""What `getmany` returns at most where nothing is said."""
 
 
 def check_getmany(timeout_ms: object, max_records: object) -> None:

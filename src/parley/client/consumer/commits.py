@@ -104,6 +104,11 @@ class Commits:
         """Return whether a regular commit is due."""
         return self._interval_ms is not None and now_ms >= self._next_ms and self._regular is None
 
+    @property
+    def due_ms(self) -> int | None:
+        """When the next regular commit is due, None where there are none."""
+        return None if self._interval_ms is None else self._next_ms
+
     def begin(self, positions: Offsets) -> None:
         """Commit positions in the background."""
         self.restart()

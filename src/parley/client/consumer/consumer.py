@@ -7,16 +7,22 @@ from __future__ import annotations
 import os
 import re
 import time
+import weakref
 from collections.abc import Collection, Iterator
 from types import TracebackType
-from typing import TypeVar, Unpack
+from typing import TypeVar, Unpack, overload
 
-from parley.client.consumer.async_consumer import AsyncConsumer, check_getmany
+from parley.client.consumer.async_consumer import (
+    MOST_RECORDS,
+    AsyncConsumer,
+    check_getmany,
+)
 from parley.client.consumer.core import LossListener
 from parley.client.consumer.listener import ConsumerRebalanceListener
 from parley.client.consumer.option_values import ConsumerClientOptionValues
 from parley.client.consumer.participation import wanted_topics
 from parley.client.consumer.records import ConsumerRecord
+from parley.client.consumer.stock import Stock
 from parley.client.fetch.positions import DataLoss
 from parley.client.loop_thread import CallerThread, shared_loop
 from parley.client.options import arguments
@@ -26,6 +32,16 @@ from parley.net.blocking import Work, blocking, in_loop
 from parley.types import Names, Several, TopicPartition
 
 T = TypeVar("T")
+_stocks: weakref.WeakSet[Stock] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Have the child hand out nothing that the parent hands out: its next poll says why."""
+    for stock in _stocks:
+        stock.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class Consumer:
@@ -52,6 +68,8 @@ class Consumer:
     ) -> None:
         self._consumer = AsyncConsumer(on_data_loss=on_data_loss, **named)
         self._core = self._consumer._core
+        self._stock = self._core.stock
+        _stocks.add(self._stock)
         self._caller = CallerThread()
         self._core.group.call_listener = self._caller.call
         self._pid = os.getpid()
@@ -177,12 +195,23 @@ class Consumer:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        """Return the next record of these partitions, or of all; waits for it."""
-        while True:
-            found = self._rows(partitions, None, 1)
-            if found:
-                return found[0]
+    @overload
+    def getone(self, *partitions: TopicPartition) -> ConsumerRecord: ...
+    @overload
+    def getone(self, *partitions: TopicPartition, timeout_ms: int) -> ConsumerRecord | None: ...
+    def getone(
+        self, *partitions: TopicPartition, timeout_ms: int | None = None
+    ) -> ConsumerRecord | None:
+        """Return the next record of these partitions, or of all; waits for it.
+
+        With `timeout_ms` it waits no longer than that, and returns None where none came.
+        """
+        if timeout_ms is not None:
+            arguments.timeout(timeout_ms)
+        if not partitions and (record := self._stock.front.take_one()) is not None:
+            return record
+        rows = self._take(partitions, timeout_ms, 1)
+        return rows[0] if rows else None
 
     def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
@@ -191,53 +220,63 @@ class Consumer:
         `timeout_ms` for the first of them.
         """
         check_getmany(timeout_ms, max_records)
-        until = time.monotonic() + timeout_ms / 1000
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
-        left = 2**31 - 1 if max_records is None else max_records
-        while left > 0:
-            wait_ms = 0 if taken else max(0, round((until - time.monotonic()) * 1000))
-            found = self._rows(partitions, wait_ms, left, raise_errors=not taken)
-            if found is None:
-                break
-            if found:
-                taken.setdefault(TopicPartition(found[0].topic, found[0].partition), []).extend(
-                    found
-                )
-                left -= len(found)
+        left = MOST_RECORDS if max_records is None else max_records
+        while left > 0 and (
+            rows := self._take(partitions, 0 if taken else timeout_ms, left, raise_errors=not taken)
+        ):
+            taken.setdefault(self._stock.partition, []).extend(rows)
+            left -= len(rows)
         return taken
 
-    def _rows(
+    def poll(
+        self, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """The same as `getmany` of all partitions, under the name that Java's and kafka-python's
+        consumers have for it.
+        """
+        return self.getmany(timeout_ms=timeout_ms, max_records=max_records)
+
+    def _take(
         self,
         partitions: Collection[TopicPartition],
         timeout_ms: int | None,
         most: int,
         *,
         raise_errors: bool = True,
-    ) -> list[ConsumerRecord] | None:
-        completed = None
+    ) -> list[ConsumerRecord]:
+        """Return records of one partition; none where none came in time."""
+        stock, of = self._stock, frozenset(partitions) if partitions else None
+        if rows := stock.take(most, of):
+            return rows
+        until = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         while True:
-            rows, completed = self._run(
-                self._core.next_rows(
-                    partitions, timeout_ms, most, raise_errors=raise_errors, filled=completed
-                )
-            )
-            if completed is None:
+            if stock.undecoded(of):
+                stock.decode(of)
+                if rows := stock.take(most, of):
+                    return rows
+            left_ms = None if until is None else max(0, round((until - time.monotonic()) * 1000))
+            found = self._run(self._core.poll(partitions, left_ms, raise_errors=raise_errors))
+            if found is None or not (stock.is_open or raise_errors):
+                return []
+            if rows := stock.take(most, of):
                 return rows
-            completed.fill_rows(self._core.position_of(completed))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
+        stock = self._stock
         while True:
-            yield self.getone()
+            record = stock.front.take_one()
+            yield record if record is not None else self.getone()
 
     def batches(self, *partitions: TopicPartition) -> Iterator[FetchedBatch]:
         """Yield Arrow RecordBatches, each with its partition and the next offset;
         forever, nothing copied.
         """
-        completed = None
+        taken = None
         while True:
-            found, completed = self._run(self._core.next_batch(partitions, completed))
+            found, taken = self._run(self._core.next_batch(partitions, taken))
             if found is not None:
                 yield found
-            completed = self._core.current(completed)
-            if completed is not None:
-                completed.fill_batch(self._core.position_of(completed))
+            taken = self._core.current(taken)
+            if taken is not None:
+                taken.fetch.fill_batch()

@@ -1,12 +1,11 @@
-"""What both forms of the consumer share: positions, commits, and the bytes that are consumed next.
+"""What both forms of the consumer share: assignment, positions, and polls.
 
-Belongs to the event loop. Nothing is decoded here; whoever decodes says with `pass_rows` and
-`pass_batch` what was consumed.
+Belongs to the event loop. Nothing is decoded here: a poll fills the `stock`, and whoever polls
+hands out of it, in a thread of its own.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
@@ -16,24 +15,23 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.consumer.group import ConsumerGroup
 from parley.client.consumer.options import ConsumerOptions
-from parley.client.consumer.records import CompletedFetch, ConsumerRecord
+from parley.client.consumer.placing import Placing
+from parley.client.consumer.stock import Stock, TakenUp
 from parley.client.fetch.assigned import AssignedFetch
 from parley.client.fetch.positions import DataLoss, PartitionPosition, Spec, Stage
 from parley.client.fetch.state import FetchPolicy, PartitionFetch
 from parley.client.options import arguments
 from parley.client.results import FetchedBatch
-from parley.errors import (
-    DataLossError,
-    KafkaError,
-    LocalProtocolError,
-    NetworkError,
-    RequestTimedOut,
-)
-from parley.net import Deadline as ClockDeadline
+from parley.errors import LocalProtocolError, RequestTimedOut
+from parley.net import Deadline as ClockDeadline, TimerHandle
 from parley.types import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("parley.client")
 LOSSES_KEPT = 1_000
+TAKE_BYTES = 2**20
+"""So many bytes are taken up at a time, of several partitions."""
+LOOK_AGAIN_MS = 100
+"""So long records may be handed out before a poll looks at the group, commits and metadata."""
 LossListener = Callable[[DataLoss], None]
 
 
@@ -47,11 +45,11 @@ class ConsumerCore:
         self.losses: deque[DataLoss] = deque(maxlen=LOSSES_KEPT)
         self._on_data_loss = on_data_loss
         self._parts: dict[TopicPartition, PartitionFetch] = {}
-        self._completed: dict[TopicPartition, CompletedFetch] = {}
+        self.stock = Stock(options)
         self.group = ConsumerGroup(options, self)
+        self._placing = Placing(options, self.group, self._reads)
         self._fetch: AssignedFetch | None = None
-        self._placing: asyncio.Task[None] | None = None
-        self._trouble: KafkaError | None = None
+        self._look_again: TimerHandle | None = None
         self._closed = False
 
     # -- life and assignment -----------------------------------------------------------------------
@@ -62,7 +60,7 @@ class ConsumerCore:
             raise LocalProtocolError("this consumer is stopped; make a new one")
         if self._fetch is None:
             cluster = await self.client._started()
-            policy = FetchPolicy(None, sessions=True, on_loss=self._lost)
+            policy = FetchPolicy(None, sessions=True, on_loss=self._lost, on_jump=self.stock.close)
             self._fetch = AssignedFetch(cluster, self._parts.values(), self.options, policy)
             self._fetch.start()
             self._place()
@@ -75,19 +73,20 @@ class ConsumerCore:
         if self._closed:
             return
         self._closed = True
+        self.stock.close()
         try:
             await self.group.finish("the consumer is being closed")
         finally:
             await self._stop()
 
     async def _stop(self) -> None:
-        placing, self._placing = self._placing, None
-        if placing is not None:
-            placing.cancel()
-            await asyncio.gather(placing, return_exceptions=True)
+        self.stock.clear()
+        await self._placing.close()
         await self.group.close()
         fetch, self._fetch = self._fetch, None
-        self._completed.clear()
+        self.stock.clear()
+        if self._look_again is not None:
+            self._look_again.cancel()
         if fetch is not None:
             await fetch.close()
 
@@ -133,9 +132,7 @@ class ConsumerCore:
             self._parts[tp] = kept.get(tp) or PartitionFetch(
                 tp, positions, None, self.options.max_partition_fetch_bytes, held=tp in held
             )
-        self._completed = {
-            tp: completed for tp, completed in self._completed.items() if tp in self._parts
-        }
+        self.stock.keep(self._parts)
         if self._fetch is not None:
             self._fetch.replace(self._parts.values())
             self._place()
@@ -157,7 +154,7 @@ class ConsumerCore:
         """Go to an offset; an OffsetAndMetadata brings the epoch that it is validated with."""
         part = self.part(tp)
         to = arguments.offset_to_commit(tp, offset)
-        self._completed.pop(tp, None)
+        self.stock.drop(tp)
         if self._fetch is None:
             part.positions.seek(to.offset, to.leader_epoch)
             part.position_epoch = part.positions.position_epoch
@@ -167,11 +164,12 @@ class ConsumerCore:
     def seek_to(self, spec: Spec, partitions: Collection[TopicPartition]) -> None:
         """Go to an offset that has to be looked up."""
         for part in [self.part(tp) for tp in partitions or self.assignment]:
-            self._completed.pop(part.tp, None)
+            self.stock.drop(part.tp)
             self.fetch.reset(part, spec)
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Stop or go on handing out records of partitions."""
+        self.stock.close()
         for part in [self.part(tp) for tp in partitions]:
             if self._fetch is None:
                 part.paused = paused
@@ -206,46 +204,12 @@ class ConsumerCore:
         )
 
     def _place(self) -> None:
-        """Begin to find positions for partitions that have none, once at a time."""
-        unset = [part for part in self._parts.values() if part.positions.stage is Stage.UNSET]
-        if unset and self._fetch is not None and (self._placing is None or self._placing.done()):
-            self._placing = asyncio.get_running_loop().create_task(self._find_positions(unset))
+        """Begin to find positions for partitions that have none."""
+        if self._fetch is not None:
+            self._placing.begin(self._fetch, self._parts.values())
 
-    async def _find_positions(self, parts: list[PartitionFetch]) -> None:
-        """From the group's commits, else by the reset policy."""
-        found: dict[TopicPartition, OffsetAndMetadata | None] = {}
-        try:
-            if self.options.group_id:
-                found = await self.group.committed([part.tp for part in parts])
-        except KafkaError as error:
-            # looked up again, as records are fetched again
-            if isinstance(error, NetworkError) and error.retriable:
-                log.warning(
-                    "the positions of %d partitions are not known yet: %s", len(parts), error
-                )
-            else:
-                self._trouble = error
-        else:
-            for part in parts:
-                if part.positions.stage is Stage.UNSET and self._parts.get(part.tp) is part:
-                    self._put(part, found.get(part.tp))
-        self._placing = None
-        self.fetch.wake()
-
-    def _put(self, part: PartitionFetch, known: OffsetAndMetadata | None) -> None:
-        if known is not None:
-            self.fetch.seek(part, known.offset, known.leader_epoch)
-        elif part.positions.policy is not None:
-            self.fetch.reset(part, part.positions.policy)
-        else:
-            text = (
-                f"{part.tp} has no position: nothing is committed for it and "
-                "auto_offset_reset is none. "
-                "Seek, or choose earliest or latest"
-            )
-            self.fetch.stop(
-                part, DataLossError(text, topic=part.tp.topic, partition=part.tp.partition)
-            )
+    def _reads(self, part: PartitionFetch) -> bool:
+        return self._parts.get(part.tp) is part
 
     # -- what the group needs ----------------------------------------------------------------------
 
@@ -267,20 +231,22 @@ class ConsumerCore:
         )
 
     def wake(self) -> None:
-        """Let a poll that waits look again."""
+        """Let a poll look again: the one that waits, or the next."""
+        self.stock.close()
         if self._fetch is not None:
             self._fetch.wake()
 
-    # -- consuming ---------------------------------------------------------------------------------
+    # -- polls -------------------------------------------------------------------------------------
 
-    async def next_completed(
+    async def poll(
         self,
         wanted: Collection[TopicPartition],
         timeout_ms: int | None,
         *,
         raise_errors: bool = True,
-    ) -> CompletedFetch | None:
-        """Return bytes to consume, None when none came in time (None: wait forever).
+    ) -> TakenUp | None:
+        """Open the stock and return what is first in it; None when nothing came in time (timeout
+        None: wait forever).
 
         Raises the error that stands at a position, if `raise_errors`, after everything in front of
         it.
@@ -297,67 +263,60 @@ class ConsumerCore:
         if raise_errors:
             self.group.poll_begins()
         try:
-            return await self._next_completed(fetch, of, deadline, raise_errors=raise_errors)
+            found = await self._poll(fetch, of, deadline, raise_errors=raise_errors)
         finally:
             self.group.poll_ends()
+        self._open()
+        return found
 
-    async def _next_completed(
+    async def _poll(
         self,
         fetch: AssignedFetch,
         of: frozenset[TopicPartition] | None,
         deadline: Deadline | None,
         *,
         raise_errors: bool,
-    ) -> CompletedFetch | None:
+    ) -> TakenUp | None:
         while True:
             if raise_errors and self.group.news:
                 await self.group.show()
             for tp in of or ():
                 self.part(tp)
             self._place()
-            self._drop_stale()
+            for ended in self.stock.settle():
+                assert ended.fetch.error is not None
+                fetch.stop(ended.part, ended.fetch.error)
             if raise_errors:
                 self._raise_trouble(of)
-            for tp, completed in self._completed.items():
-                if not self._parts[tp].paused and (of is None or tp in of):
-                    return completed
-            raw = fetch.take(of)
-            if raw is not None:
-                completed = self._completed[raw.tp] = CompletedFetch(raw, self.options)
-                return completed
+            if (found := self.stock.of(of)) is not None:
+                return found
+            for part, raw in fetch.take(of, TAKE_BYTES, without=self.stock.partitions):
+                self.stock.put(part, raw)
+            if (found := self.stock.of(of)) is not None:
+                return found
             if not await self._wait(deadline):
                 return None
 
-    def position_of(self, completed: CompletedFetch) -> int:
-        """Return where the decoding of a completed fetch begins."""
-        return self._parts[completed.raw.tp].positions.consumed.offset
+    def _open(self) -> None:
+        """Let records be handed out for a while."""
+        if self._closed or self.group.news:
+            return
+        self.stock.open()
+        if self._look_again is None:
+            now_ms = self.cluster.now_ms()
+            due_ms = self.group.commit_due_ms
+            until_ms = (
+                now_ms + LOOK_AGAIN_MS if due_ms is None else min(now_ms + LOOK_AGAIN_MS, due_ms)
+            )
+            self._look_again = self.cluster.clock.call_at_ms(until_ms, self._close_stock)
 
-    async def next_rows(
-        self,
-        wanted: Collection[TopicPartition],
-        timeout_ms: int | None,
-        most: int,
-        *,
-        raise_errors: bool,
-        filled: CompletedFetch | None,
-    ) -> tuple[list[ConsumerRecord] | None, CompletedFetch | None]:
-        """Return rows (None: none came in time), or bytes to be decoded: `fill_rows` them
-        and call again with them.
-        """
-        if filled is not None and (rows := self.pass_rows(filled, most)):
-            return rows, None
-        completed = await self.next_completed(wanted, timeout_ms, raise_errors=raise_errors)
-        if completed is None:
-            return None, None
-        return (
-            ([], completed)
-            if completed.at >= len(completed.rows)
-            else (self.pass_rows(completed, most), None)
-        )
+    def _close_stock(self) -> None:
+        self._look_again = None
+        self.stock.close()
 
     async def next_batch(
-        self, wanted: Collection[TopicPartition], filled: CompletedFetch | None
-    ) -> tuple[FetchedBatch | None, CompletedFetch | None]:
+        self, wanted: Collection[TopicPartition], filled: TakenUp | None
+    ) -> tuple[FetchedBatch | None, TakenUp | None]:
         """Return the batch of a decoded fetch, and what is to be decoded next; without
         a batch it waits for that.
         """
@@ -366,74 +325,27 @@ class ConsumerCore:
             self.group.poll_begins()
             if self.group.news:
                 await self.group.show()
-        batch = self.pass_batch(filled) if filled is not None else None
-        return batch, await self.next_completed(
-            wanted, None if batch is None else 0, raise_errors=batch is None
-        )
+        filled = self.current(filled)
+        batch = filled.fetch.take_batch() if filled is not None else None
+        found = await self.poll(wanted, None if batch is None else 0, raise_errors=batch is None)
+        self.stock.close()  # what was decoded as records is decoded again, as a batch
+        return batch, found
 
-    def pass_rows(self, completed: CompletedFetch, most: int) -> list[ConsumerRecord]:
-        """Return up to so many decoded rows of a completed fetch; they count as consumed."""
-        if self.current(completed) is None:
-            return []
-        part = self._parts[completed.raw.tp]
-        rows = completed.take_rows(most)
-        after = completed.position_after
-        if rows or completed.exhausted:
-            self._passed(part, completed, after)
-        self._drop_if_done(part, completed)
-        return rows
-
-    def pass_batch(self, completed: CompletedFetch) -> FetchedBatch | None:
-        """Return the decoded batch of a completed fetch; it counts as consumed."""
-        if self.current(completed) is None:
-            return None
-        part = self._parts[completed.raw.tp]
-        batch, completed.batch = completed.batch, None
-        if batch is not None:
-            self._passed(part, completed, batch.next_offset)
-        elif completed.exhausted:
-            self._passed(part, completed, completed.next_offset)
-        self._drop_if_done(part, completed)
-        return batch
-
-    def _passed(self, part: PartitionFetch, completed: CompletedFetch, next_offset: int) -> None:
-        if next_offset > part.positions.consumed.offset:
-            part.positions.passed(next_offset, completed.raw.epoch_before(next_offset))
-
-    def current(self, completed: CompletedFetch | None) -> CompletedFetch | None:
-        """Return a completed fetch if it is still to be consumed: between two calls a seek
+    def current(self, taken: TakenUp | None) -> TakenUp | None:
+        """Return what was taken up if it is still to be consumed: between two calls a seek
         or a reset may have come.
         """
-        if completed is None or self._completed.get(completed.raw.tp) is not completed:
-            return None
-        return (
-            completed
-            if completed.raw.position_epoch
-            == self._parts[completed.raw.tp].positions.position_epoch
-            else None
-        )
-
-    def _drop_stale(self) -> None:
-        """Forget bytes that lie before a seek or a reset, or in another history."""
-        for tp, completed in tuple(self._completed.items()):
-            if completed.raw.position_epoch != self._parts[tp].positions.position_epoch:
-                del self._completed[tp]
-
-    def _drop_if_done(self, part: PartitionFetch, completed: CompletedFetch) -> None:
-        if completed.exhausted:
-            del self._completed[part.tp]
-            if completed.error is not None:
-                self.fetch.stop(part, completed.error)
+        return taken if taken is not None and self.stock.has(taken) else None
 
     # -- inside ------------------------------------------------------------------------------------
 
     def _raise_trouble(self, of: Collection[TopicPartition] | None) -> None:
-        error, self._trouble = self._trouble, None
+        error = self._placing.take_trouble()
         if error is not None:
             raise error
         error = self.fetch.failure(of)
         if error is not None and not any(
-            self._parts[tp].positions.error is error for tp in self._completed
+            self._parts[tp].positions.error is error for tp in self.stock.partitions
         ):
             self.fetch.reported(error)
             raise error

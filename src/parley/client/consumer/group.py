@@ -83,6 +83,7 @@ class ConsumerGroup:
         self._wanted = wanted
         if self._cluster is not None:
             self._join(wanted)
+            self._reader.wake()
 
     def _join(self, wanted: Subscribed) -> None:
         assert self._cluster is not None
@@ -140,6 +141,11 @@ class ConsumerGroup:
         """Take note that the application has what it asked for."""
         if self.member is not None:
             self.member.poll_ends()
+
+    @property
+    def commit_due_ms(self) -> int | None:
+        """When the next regular commit is due, None where there are none."""
+        return self._commits.due_ms if self._commits is not None else None
 
     @property
     def news(self) -> bool:
@@ -229,6 +235,7 @@ class ConsumerGroup:
         """Let the group rebalance."""
         if self.member is not None:
             self.member.enforce_rebalance(reason)
+            self._reader.wake()
 
     def health(self) -> GroupHealth | None:
         """Return how the membership is, None outside of one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from parley.client.cluster.core import Cluster
 from parley.client.fetch.fetcher import Fetcher
@@ -51,9 +51,18 @@ class AssignedFetch:
 
     # -- handing out -------------------------------------------------------------------------------
 
-    def take(self, wanted: Container[TopicPartition] | None = None) -> RawFetch | None:
-        """Return bytes that wait, of any or these partitions, and let the next be fetched."""
-        return self._fetcher.take(wanted)
+    def take(
+        self,
+        wanted: Container[TopicPartition] | None,
+        most_bytes: int,
+        without: Collection[TopicPartition],
+    ) -> list[tuple[PartitionFetch, RawFetch]]:
+        """Return bytes that wait, of any or these partitions and of each once, and let the next
+        be fetched.
+        """
+        parts = self._fetcher.parts
+        found = self._fetcher.take_several(wanted, most_bytes, without)
+        return [(parts[raw.tp], raw) for raw in found]
 
     def failure(self, wanted: Container[TopicPartition] | None = None) -> KafkaError | None:
         """Return the error in front of any, or of these partitions, once nothing waits there."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable
 from typing import TypeVar, TypeVarTuple
 
 from parley.client.cluster.change import Change
@@ -101,6 +101,24 @@ class Fetcher:
             self.parts[raw.tp].queued -= 1
             self.kick()
         return raw
+
+    def take_several(
+        self,
+        wanted: Container[TopicPartition] | None,
+        most_bytes: int,
+        without: Collection[TopicPartition],
+    ) -> list[RawFetch]:
+        """Return bytes that wait, of each partition once: at least one's, then up to so many."""
+        found: list[RawFetch] = []
+        passed, size = set(without), 0
+        while size < most_bytes and (raw := self._queue.take(wanted, passed)) is not None:
+            found.append(raw)
+            passed.add(raw.tp)
+            self.parts[raw.tp].queued -= 1
+            size += len(raw.data)
+        if found:
+            self.kick()
+        return found
 
     def failure(self, wanted: Container[TopicPartition] | None = None) -> KafkaError | None:
         """Return the error in front of any, or of these partitions, once nothing waits there."""
@@ -370,6 +388,8 @@ class Fetcher:
 
     def _left_history(self, part: PartitionFetch) -> None:
         self._queue.drop(part)
+        if self._policy.on_jump is not None:
+            self._policy.on_jump()
         self.wake()
 
     # -- trouble -----------------------------------------------------------------------------------

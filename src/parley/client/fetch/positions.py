@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from parley.client.results import EARLIEST, EpochEndOffset, OffsetSpec, Timestamp
 from parley.errors import DataLossError, KafkaError, LogTruncationError, TopicRecreatedError
@@ -148,6 +148,15 @@ def truncation_error(
     )
 
 
+class Reading(Protocol):
+    """What hands out records of a partition, perhaps in another thread."""
+
+    def reached(self) -> tuple[int, int]:
+        """Return the offset after what was handed out, and the leader epoch of the record before
+        it; -1 where nothing was.
+        """
+
+
 @dataclass(slots=True)
 class PartitionPosition:
     """Where one partition is read. Every method mutates; the module's head has the rules."""
@@ -157,7 +166,6 @@ class PartitionPosition:
     """Where reading goes on when the position is lost; None: nowhere, the error stands."""
     stage: Stage = Stage.UNSET
     fetch: Position = NOWHERE
-    consumed: Position = NOWHERE
     reset: Spec | None = None
     error: KafkaError | None = None
     loss: DataLoss | None = None
@@ -166,6 +174,23 @@ class PartitionPosition:
     """Whether the epoch is only the leader's when it was planned: no record need have it."""
     position_epoch: int = 0
     """Counts the jumps: what was fetched before one is not handed out after it."""
+    _consumed: Position = NOWHERE
+    _reading: Reading | None = None
+    """What hands records out: nobody notes each of them, it knows how far it has come."""
+
+    @property
+    def consumed(self) -> Position:
+        """The position after what was handed out."""
+        if self._reading is not None:
+            offset, epoch = self._reading.reached()
+            if offset > self._consumed.offset:
+                self.passed(offset, epoch)
+        return self._consumed
+
+    def read_by(self, reading: Reading) -> None:
+        """Let `reading` hand out what comes next, instead of what did before."""
+        self._consumed = self.consumed
+        self._reading = reading
 
     # -- where to ----------------------------------------------------------------------------------
 
@@ -269,7 +294,8 @@ class PartitionPosition:
 
     def passed(self, next_offset: int, epoch: int) -> None:
         """Take note of what was consumed."""
-        self.consumed = Position(next_offset, epoch, self.fetch.leader_id, self.fetch.leader_epoch)
+        leader = self.fetch
+        self._consumed = Position(next_offset, epoch, leader.leader_id, leader.leader_epoch)
 
     # -- losses ------------------------------------------------------------------------------------
 
@@ -340,6 +366,7 @@ class PartitionPosition:
         )
 
     def _jump(self, position: Position, stage: Stage) -> None:
-        self.fetch = self.consumed = position
+        self.fetch = self._consumed = position
+        self._reading = None
         self.stage, self.planned = stage, False
         self.position_epoch += 1

@@ -29,10 +29,14 @@ class FetchQueue:
             self._ready.append(raw)
             self.bytes += len(raw.data)
 
-    def take(self, wanted: Container[TopicPartition] | None = None) -> RawFetch | None:
+    def take(
+        self,
+        wanted: Container[TopicPartition] | None = None,
+        without: Container[TopicPartition] = (),
+    ) -> RawFetch | None:
         """Return the first bytes of any, or of these partitions; None where nothing waits."""
         for at, raw in enumerate(self._ready):
-            if wanted is None or raw.tp in wanted:
+            if (wanted is None or raw.tp in wanted) and raw.tp not in without:
                 del self._ready[at]
                 self.bytes -= len(raw.data)
                 return raw

@@ -65,6 +65,8 @@ class FetchPolicy(NamedTuple):
     sessions: bool = False
     """Whether brokers are asked to remember what is fetched (KIP-227)."""
     on_loss: Callable[[DataLoss], None] | None = None
+    on_jump: Callable[[], None] | None = None
+    """Called when a position has jumped: what was taken of it before must not be handed out."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from array import array
 from collections.abc import Sequence
 
 from parley.client.consumer.records import CompletedFetch, ConsumerRecord
@@ -38,8 +38,7 @@ class SharedFetch:
         self._after = tail.next_offset
         end = max((found.last for found in ranges), default=-1) + 1
         raw = RawFetch(tp, self._first, end, data, (), tail.next_offset, tail.epochs)
-        self._completed = CompletedFetch(raw, options)
-        self._rows: deque[ConsumerRecord] = deque()
+        self._completed = CompletedFetch(raw, options, counts=self._meet)
         self._filling: asyncio.Future[None] | None = None
 
     @property
@@ -50,38 +49,32 @@ class SharedFetch:
     @property
     def exhausted(self) -> bool:
         """Whether every record was taken."""
-        return self._completed.exhausted and not self._rows
+        return self._completed.done
 
     @property
     def ready(self) -> bool:
         """Whether records can be taken without decoding."""
-        return bool(self._rows)
+        return bool(len(self._completed.records))
 
     async def fill(self) -> None:
         """Have records to take, unless there are none left. Decodes in another thread.
 
         A poll that is cancelled meanwhile leaves the decoding to the next one.
         """
-        if self._rows or self._completed.exhausted:
+        if self.ready or self._completed.done:
             return
         if self._filling is None:
-            self._filling = asyncio.ensure_future(asyncio.to_thread(self._fill))
+            self._filling = asyncio.ensure_future(asyncio.to_thread(self._completed.fill_rows))
         await asyncio.shield(self._filling)
         self._filling = None
 
-    def _fill(self) -> None:
-        completed, meet = self._completed, self._acquired.meet
-        while not self._rows and not completed.exhausted:
-            completed.fill_rows(self._first)
-            for row in completed.take_rows(len(completed.rows)):
-                count = meet(row.offset)
-                if count:
-                    self._rows.append(row._replace(delivery_count=count))
+    def _meet(self, offsets: memoryview) -> bytes:
+        meet = self._acquired.meet
+        return array("i", [meet(offset) for offset in offsets]).tobytes()
 
     def take(self, most: int) -> list[ConsumerRecord]:
         """Return up to so many records."""
-        rows = self._rows
-        return [rows.popleft() for _ in range(min(most, len(rows)))]
+        return self._completed.records.take(most)
 
     def settled(self) -> Settled:
         """Return what is settled without the application, once every record was taken.
@@ -98,6 +91,6 @@ class SharedFetch:
 
     def given_up(self) -> Settled:
         """Return what is settled where the rest is not handed out any more. Nothing is left."""
-        rows = [(row.offset, row.offset) for row in self.take(len(self._rows))]
+        rows = [(row.offset, row.offset) for row in self.take(len(self._completed.records))]
         passed, rest = self._acquired.take_gaps(), self._acquired.take_rest()
         return [(GAP, passed), (AcknowledgeType.RELEASE, rows + rest)]

@@ -1,7 +1,7 @@
 """The kernel in pure Python: slower, needs no compiler, and is the oracle of the native one.
 
 Map: `magic2` and `legacy` decode, `encode` encodes, `scan` follows headers, `columns` are what
-comes out; `compress` and `lz4`, `crc`, `murmur2`, `group`.
+comes out, of which a `cursor` makes records; `compress` and `lz4`, `crc`, `murmur2`, `group`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from parley.kernel.contract import (
     KernelError,
     KernelErrorKind,
 )
+from parley.kernel.record import ConsumerRecord
 from parley.kernel.reference.columns import ColumnsBuilder
 from parley.kernel.reference.compress import compress, decompress
 from parley.kernel.reference.crc import crc32, crc32c
+from parley.kernel.reference.cursor import record_cursor
 from parley.kernel.reference.encode import encode
 from parley.kernel.reference.group import group_rows
 from parley.kernel.reference.legacy import MAGIC_AT, cut_legacy, decode_legacy, scan_legacy
@@ -33,6 +35,7 @@ VERSION = "1"
 __all__ = [
     "NAME",
     "VERSION",
+    "ConsumerRecord",
     "compress",
     "crc32",
     "crc32c",
@@ -42,6 +45,7 @@ __all__ = [
     "encode",
     "group_rows",
     "murmur2_partitions",
+    "record_cursor",
     "scan_batches",
     "scan_legacy",
 ]
