@@ -144,9 +144,9 @@ impl EncodeArg {
     }
 }
 
-type VarTuple = (Option<Buffer>, Buffer, Buffer, usize);
+pub type VarTuple = (Option<Buffer>, Buffer, Buffer, usize);
 
-fn var(column: VarColumn) -> VarTuple {
+pub fn var(column: VarColumn) -> VarTuple {
     let validity = column.validity().map(|bitmap| Buffer::new(Owned::Bytes(bitmap)));
     let nulls = column.null_count();
     (validity, Buffer::new(Owned::Int32(column.offsets)), Buffer::new(Owned::Bytes(column.data)), nulls)

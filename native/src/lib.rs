@@ -20,6 +20,7 @@ mod lz4;
 mod magic2;
 mod murmur2;
 mod record;
+mod rows;
 mod scan;
 mod unused;
 mod varint;
@@ -27,7 +28,7 @@ mod varint;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 
 use args::{ColumnsArg, DecodeArg, EncodeArg, ScanArg, VarArg};
 use buffers::{Buffer, Owned, View};
@@ -243,6 +244,12 @@ fn group_rows(py: Python<'_>, targets: View, partitions: i64) -> PyResult<(Buffe
     Ok((Buffer::new(Owned::Int32(order)), Buffer::new(Owned::Int32(counts))))
 }
 
+/// Returns the column of a list of bytes and None.
+#[pyfunction]
+fn bytes_column(values: &Bound<'_, PyList>) -> PyResult<args::VarTuple> {
+    rows::column(values).map(args::var).map_err(raise)
+}
+
 #[pyfunction]
 #[pyo3(name = "crc32c")]
 fn py_crc32c(py: Python<'_>, data: View) -> PyResult<u32> {
@@ -291,6 +298,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scan_legacy, module)?)?;
     module.add_function(wrap_pyfunction!(murmur2_partitions, module)?)?;
     module.add_function(wrap_pyfunction!(group_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(bytes_column, module)?)?;
     module.add_function(wrap_pyfunction!(py_crc32c, module)?)?;
     module.add_function(wrap_pyfunction!(py_crc32, module)?)?;
     module.add_function(wrap_pyfunction!(compress_bytes, module)?)?;

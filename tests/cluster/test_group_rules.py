@@ -22,7 +22,6 @@ from .lone_member import (
     PARTITIONS,
     TOPIC,
     TP,
-    Lone,
     Seen,
     beats,
     lone,

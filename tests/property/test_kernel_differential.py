@@ -56,6 +56,11 @@ def both(name: str, *arguments: Any) -> Any:
     return ours
 
 
+@given(st.lists(st.none() | st.binary(max_size=40) | st.sampled_from([b"v" * 8192, "text", 7])))
+def test_columns_of_lists(values: list[Any]) -> None:
+    both("bytes_column", values)
+
+
 # ── the domain ───────────────────────────────────────────────────────────────
 
 BYTES = (

@@ -5,8 +5,8 @@ pyarrow nor the network. What is not in `__all__` is for parley's own upper laye
 
 Map: What users see: `async_client`, `client`, `results`, `shapes`, `events`; `loop_thread` runs the
 loop of the blocking ones. Rooms, each of which imports only from those behind it: `share`,
-`consumer`, `transactions`, `group` and `admin`, `fetch` and `produce`, `offsets`, `cluster`,
-`options`.
+`consumer` and `producer`, `transactions`, `group` and `admin`, `fetch` and `produce`, `offsets`,
+`cluster`, `options`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ _NAMES = {
         "ProduceOptions",
         "split_properties",
     ),
+    "parley.client.produce.chunk": ("Acknowledgement", "AsyncAcknowledgement"),
+    "parley.client.producer.async_producer": ("AsyncProducer",),
+    "parley.client.producer.core": ("FailedRecords",),
+    "parley.client.producer.options": ("ProducerOptions",),
+    "parley.client.producer.producer": ("Producer",),
+    "parley.client.producer.record": ("ProducerInterceptor", "ProducerRecord"),
     "parley.client.results": (
         "EARLIEST",
         "LATEST",
@@ -57,6 +63,7 @@ _NAMES = {
         "PartitionAck",
         "PartitionRange",
         "ProduceResult",
+        "RecordMetadata",
         "Timestamp",
     ),
     "parley.client.shapes": ("BatchShape", "record_shape", "spark_shape"),
@@ -176,7 +183,19 @@ if TYPE_CHECKING:
         read_properties as read_properties,
     )
     from parley.client.options.values import ClientOptionValues as ClientOptionValues
+    from parley.client.produce.chunk import (
+        Acknowledgement as Acknowledgement,
+        AsyncAcknowledgement as AsyncAcknowledgement,
+    )
     from parley.client.produce.rows import SLICE_ROWS as SLICE_ROWS
+    from parley.client.producer.async_producer import AsyncProducer as AsyncProducer
+    from parley.client.producer.core import FailedRecords as FailedRecords
+    from parley.client.producer.options import ProducerOptions as ProducerOptions
+    from parley.client.producer.producer import Producer as Producer
+    from parley.client.producer.record import (
+        ProducerInterceptor as ProducerInterceptor,
+        ProducerRecord as ProducerRecord,
+    )
     from parley.client.results import (
         EARLIEST as EARLIEST,
         LATEST as LATEST,
@@ -192,6 +211,7 @@ if TYPE_CHECKING:
         PartitionAck as PartitionAck,
         PartitionRange as PartitionRange,
         ProduceResult as ProduceResult,
+        RecordMetadata as RecordMetadata,
         Timestamp as Timestamp,
     )
     from parley.client.shapes import (

@@ -137,6 +137,24 @@ class ProduceResult:
         return sum(ack.records for ack in self.partitions.values())
 
 
+class RecordMetadata(NamedTuple):
+    """Where a record is that was sent. `offset` is -1 where the broker gave none (acks=0, or a
+    retry that it knew already), `partition` where the record got none.
+
+    `timestamp_ms` is the record's, or the broker's where the topic has LogAppendTime.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition as one."""
+        return TopicPartition(self.topic, self.partition)
+
+
 class FetchedBatch(NamedTuple):
     """Rows of one partition, in offset order, and where to go on."""
 

@@ -16,6 +16,7 @@ same request be sent again (`retriable`, `refresh_metadata`).
       AuthenticationError     credentials refused; never retried in a loop
       ConfigError             an option or argument is wrong; names the nearest known one
         NotInstalledError     a part of parley that an extra brings; also a ModuleNotFoundError
+      BufferExhaustedError    a record found no room in buffer_memory; it was not taken
       DataLossError           records that were promised are gone
         LogTruncationError    the log was cut below a position (KIP-320); names where it diverges
         TopicRecreatedError   another topic stands under the name (KIP-516)
@@ -49,6 +50,7 @@ from parley.errors.transactions import (
 from parley.errors.tree import (
     AuthenticationError,
     BrokersUnreachable,
+    BufferExhaustedError,
     ConfigError,
     CorruptRecordError,
     DataLossError,
@@ -70,6 +72,7 @@ __all__ = [
     "AuthenticationError",
     "BrokerError",
     "BrokersUnreachable",
+    "BufferExhaustedError",
     "CommitFailedError",
     "ConfigError",
     "CorruptRecordError",

@@ -158,6 +158,32 @@ class NotInstalledError(ModuleNotFoundError, ConfigError):
         return type(self), (self.name, self.extra)
 
 
+class BufferExhaustedError(KafkaError):
+    """A record found no room in `buffer_memory` within `max_block_ms`; it was not taken.
+
+    Send it again later, wait for what was sent (`flush`), or give more buffer_memory. Where
+    brokers do not answer, what is in the buffer fails after `delivery_timeout_ms`.
+    """
+
+    retriable = True
+
+    def __init__(
+        self, topic: str, size: int, used_bytes: int, buffer_memory: int, waited_ms: int
+    ) -> None:
+        self.topic, self.size, self.used_bytes = topic, size, used_bytes
+        self.buffer_memory, self.waited_ms = buffer_memory, waited_ms
+        super().__init__(
+            f"no room for a record of {size} bytes for {topic}: {used_bytes} of "
+            f"buffer_memory={buffer_memory} bytes wait for their acknowledgement, and "
+            f"{waited_ms} ms of waiting (max_block_ms) changed nothing; the record was not taken"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (
+            self.topic, self.size, self.used_bytes, self.buffer_memory, self.waited_ms,
+        )  # fmt: skip
+
+
 class DataLossError(KafkaError):
     """Records that should be there are gone (retention, truncation, a deleted topic)."""
 

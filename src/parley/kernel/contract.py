@@ -382,6 +382,13 @@ class Kernel(Protocol):
         outside [0, partitions), and for a number of partitions that is no int32 or is negative.
         """
 
+    def bytes_column(self, values: list[bytes | None]) -> VarColumn:
+        """Return the column of a list of bytes and None, which nobody may change meanwhile.
+
+        Raises KernelError ARGUMENT for anything else in it, TOO_LARGE beyond MAX_COLUMN_BYTES;
+        `record` is the row.
+        """
+
     def crc32c(self, data: Buffer) -> int:
         """Return the CRC-32C (Castagnoli) of the bytes."""
 

@@ -124,6 +124,12 @@ def group_rows(targets: Buffer, partitions: int) -> tuple[Buffer, Buffer]:
     return memoryview(order), memoryview(counts)
 
 
+def bytes_column(values: list[bytes | None]) -> VarColumn:
+    """Return the column of a list of bytes and None."""
+    with _translated():
+        return _var(_native.bytes_column(values))
+
+
 def compress(codec: int, data: Buffer, level: int | None, magic: int) -> Buffer:
     """Return the bytes compressed as the format wants them."""
     with _translated():

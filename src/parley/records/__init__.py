@@ -21,7 +21,7 @@ from parley.kernel import (
     Want,
 )
 from parley.records.append import CheckedBatch, assign_offsets, check_batch, keyless_records
-from parley.records.checksum import crc_is_right
+from parley.records.checksum import crc32, crc_is_right
 from parley.records.columns import (
     Record,
     columns_from_records,
@@ -76,6 +76,7 @@ __all__ = [
     "check_batch",
     "columns_from_records",
     "convert",
+    "crc32",
     "crc_is_right",
     "decode_columns",
     "encode_batches",

@@ -1,9 +1,17 @@
-"""Whether a batch's bytes are those that were written: the CRC alone, no record is looked at."""
+"""Whether a batch's bytes are those that were written: the CRC alone, no record is looked at.
+
+The CRC-32 of anything else, too.
+"""
 
 from __future__ import annotations
 
 from parley.kernel import Buffer, active
 from parley.records import layout
+
+
+def crc32(data: Buffer) -> int:
+    """Return the CRC-32 of the bytes."""
+    return int(active.crc32(data))
 
 
 def crc_is_right(batch: Buffer) -> bool:

@@ -10,7 +10,16 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from parley.kernel import Buffer, Columns, HeadersColumn, RecordCursor, VarColumn, active
+from parley.kernel import (
+    Buffer,
+    Columns,
+    HeadersColumn,
+    KernelError,
+    RecordCursor,
+    VarColumn,
+    active,
+)
+from parley.records.failures import translate_encode
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -91,19 +100,11 @@ def records(columns: Columns) -> list[Record]:
 
 
 def var_column(values: Iterable[bytes | None]) -> VarColumn:
-    """Return the column of the values."""
-    offsets, data, valid = array("i", (0,)), bytearray(), []
-    for value in values:
-        valid.append(value is not None)
-        data += value or b""
-        offsets.append(len(data))
-    nulls = valid.count(False)
-    bitmap = None
-    if nulls:
-        bitmap = bytearray((len(valid) + 7) // 8)
-        for row, ok in enumerate(valid):
-            bitmap[row >> 3] |= ok << (row & 7)
-    return VarColumn(bitmap, offsets.tobytes(), bytes(data), nulls)
+    """Return the column of the values. Raises LocalProtocolError beyond 2 GiB."""
+    try:
+        return active.bytes_column(values if isinstance(values, list) else list(values))
+    except KernelError as error:
+        raise translate_encode(error) from error
 
 
 def columns_from_records(rows: Sequence[Record], *, with_offsets: bool = True) -> Columns:

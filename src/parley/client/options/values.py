@@ -94,8 +94,8 @@ class FetchOptionValues(TypedDict, total=False):
     shape: BatchShape | None
 
 
-class ProduceOptionValues(TypedDict, total=False):
-    """The options of ProduceOptions."""
+class ProduceOnlyValues(TypedDict, total=False):
+    """The options of ProduceOptions that ClientOptions does not have."""
 
     acks: str | int
     enable_idempotence: bool | None
@@ -106,7 +106,12 @@ class ProduceOptionValues(TypedDict, total=False):
     buffer_memory: int
     delivery_timeout_ms: Milliseconds
     max_block_ms: Milliseconds
-    request_timeout_ms: Milliseconds | None
     max_in_flight_requests_per_connection: int
     partitioner_ignore_keys: bool
     allow_auto_create_topics: bool
+
+
+class ProduceOptionValues(ProduceOnlyValues, total=False):
+    """The options of ProduceOptions."""
+
+    request_timeout_ms: Milliseconds | None

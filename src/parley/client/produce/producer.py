@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ from parley.errors import KafkaError, UnsupportedVersionError, broker_error
 from parley.errors.codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import InitProducerIdRequest
 from parley.net import BrokerConnection
+from parley.records import stamp_producer
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 from parley.versions import Feature, VersionRange
@@ -76,12 +77,17 @@ class Producer:
         self._sticky: dict[str, Sticky] = {}
         self._cares = contextlib.ExitStack()
         self.transaction: InTransaction | None = None
+        self.ahead: list[Callable[[str], Awaitable[None]]] = []
+        """What is handed over before a call's rows of a topic: records that were sent earlier."""
 
     def begin(self, topic: str | None, partition: int | None, options: ProduceOptions) -> Writing:
         """Return a new call; nothing is sent yet."""
+        self._set_limits(options)
+        return Writing(ProduceCall(), options, topic, partition)
+
+    def _set_limits(self, options: ProduceOptions) -> None:
         self.sender.max_in_flight = options.max_in_flight_requests_per_connection
         self.sender.max_request_size = options.max_request_size
-        return Writing(ProduceCall(), options, topic, partition)
 
     def pieces(self, writing: Writing, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield what to encode at a time, with its topic."""
@@ -95,6 +101,8 @@ class Producer:
         known yet, metadata is asked for until it is, for at most `max_block_ms`. Raises the topic's
         error, and UnsupportedVersionError where a leader cannot do what was asked.
         """
+        for hand_over in self.ahead:
+            await hand_over(topic)
         plan = await self._prepare(writing, topic, highest_partition(rows, writing.partition))
         await self.sender.lock.acquire()
         writing.has_turn = True
@@ -166,19 +174,64 @@ class Producer:
     async def _prepare(self, writing: Writing, topic: str, highest: int) -> TopicPlan:
         options = writing.options
         await self.sender.room(writing.call, options.buffer_memory)
+        plan = await self.prepare(topic, options, highest, writing.checked)
+        writing.deadline_ms = self._cluster.now_ms() + options.delivery_timeout_ms
+        return plan
+
+    async def prepare(
+        self, topic: str, options: ProduceOptions, highest: int, checked: list[TopicPlan]
+    ) -> TopicPlan:
+        """Return what a topic's leaders take, and see to it that there is a producer id if they
+        take one. Raises as `turn` does. Mutates: `checked`, plans that can do what is asked for.
+        """
         plan = self._plans.get(topic)
-        if plan is None or not self._is_fresh(plan) or highest >= plan.partition_count:
+        if plan is None or not self.is_fresh(plan) or highest >= plan.partition_count:
             deadline = self._cluster.deadline(options.max_block_ms)
             plan = await self._plan(topic, options, deadline, highest)
             self._plans[topic] = plan
             self._care_for_topics()
-        if plan not in writing.checked:
+        if plan not in checked:
             _check_guarantees(plan, options)
-            writing.checked.append(plan)
+            checked.append(plan)
         if self._identity is None and options.wants_idempotence and 2 in plan.magics.values():
             await self._identify(options, self._cluster.deadline(options.max_block_ms))
-        writing.deadline_ms = self._cluster.now_ms() + options.delivery_timeout_ms
         return plan
+
+    # -- batches that were encoded before they have numbers ----------------------------------------
+
+    def hand_over_now(self, batches: list[OutBatch], options: ProduceOptions) -> bool:
+        """Number batches and give them to the sender; False where a turn must be awaited first."""
+        if self.sender.lock.locked():
+            return False
+        self._set_limits(options)
+        self._number(batches, options)
+        self.sender.add(batches)
+        return True
+
+    async def hand_over_in_turn(self, batches: list[OutBatch], options: ProduceOptions) -> None:
+        """The same, after waiting for the turn."""
+        async with self.sender.lock:
+            self._set_limits(options)
+            self._number(batches, options)
+            await self._add(batches)
+
+    def _number(self, batches: list[OutBatch], options: ProduceOptions) -> None:
+        for batch in batches:
+            numbers = self._numbers(batch.tp, batch.magic, options)
+            if numbers is None:
+                continue
+            batch.producer_id, batch.epoch = numbers.producer_id, numbers.epoch
+            batch.base_sequence = numbers.reserve(batch.records)
+            batch.transaction = self.transaction
+            if memoryview(batch.data).readonly:
+                batch.data = bytearray(batch.data)
+            stamp_producer(
+                batch.data,  # type: ignore[arg-type]  # which is no bytes now
+                batch.producer_id,
+                batch.epoch,
+                batch.base_sequence,
+                transactional=self.transaction is not None,
+            )
 
     def _end_turn(self, writing: Writing) -> None:
         if writing.has_turn:
@@ -255,7 +308,8 @@ class Producer:
             log.begin_again()
         return log.numbers
 
-    def _is_fresh(self, plan: TopicPlan) -> bool:
+    def is_fresh(self, plan: TopicPlan) -> bool:
+        """Return whether a plan has all partitions of its topic, each with a leader."""
         topic = self._cluster.view.topics.get(plan.topic)
         if topic is None or len(topic.partitions) != plan.partition_count:
             return False

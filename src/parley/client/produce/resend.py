@@ -68,7 +68,7 @@ class Resend:
         for batch, pieces in zip(old, new, strict=True):
             self._memory.give(batch)
             batch.settled = batch not in pieces
-            batch.call.open += len(pieces) - 1
+            batch.call.replaced(pieces)
         kept = [piece for pieces in new for piece in pieces if piece.call.error is None]
         for piece in kept:
             self._memory.take(piece)

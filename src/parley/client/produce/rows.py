@@ -8,7 +8,7 @@ a batch's worth of bytes and then move on (KIP-480).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -94,16 +94,24 @@ class Sticky:
         self, rows: int, row_bytes: int, plan: TopicPlan, run_bytes: int
     ) -> Iterator[tuple[int, int]]:
         """Yield (partition, rows) for `rows` rows of about `row_bytes` each."""
-        choices = plan.available or tuple(range(plan.partition_count))
+        choices = self.choices(plan)
         while rows > 0:
             if self._current not in choices or self._left_bytes <= 0:
                 others = [choice for choice in choices if choice != self._current] or list(choices)
-                self._current = others[min(len(others) - 1, int(self._rng() * len(others)))]
+                self._current = self.choose(others)
                 self._left_bytes = max(1, run_bytes)
             count = min(rows, max(1, -(-self._left_bytes // row_bytes)))
             self._left_bytes -= count * row_bytes
             rows -= count
             yield self._current, count
+
+    def choices(self, plan: TopicPlan) -> tuple[int, ...]:
+        """Return the partitions that rows may go to."""
+        return plan.available or tuple(range(plan.partition_count))
+
+    def choose(self, choices: Sequence[int]) -> int:
+        """Return one of the partitions."""
+        return choices[min(len(choices) - 1, int(self._rng() * len(choices)))]
 
 
 def slices(rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -191,17 +199,20 @@ def assign(
     fixed: int | None,
     sticky: Sticky,
     options: ProduceOptions,
+    hashed: Buffer | None = None,
 ) -> list[tuple[int, Buffer | None]]:
     """Return (partition, row indexes) for all rows; None stands for all rows in their order.
 
-    Raises the broker's error for a partition that the plan does not have, before anything is sent.
+    `hashed` has the partitions of keys (int32, -1 without one) where they are not Java's. Raises
+    the broker's error for a partition that the plan does not have, before anything is sent.
     """
     count, key = rows.columns.rows, rows.columns.key
     if fixed is not None:
         _check_partition(plan, fixed)
         return [(fixed, None)] if count else []
-    hashed: Buffer | None = None
-    if key is not None and not options.partitioner_ignore_keys:
+    if options.partitioner_ignore_keys:
+        hashed = None
+    elif hashed is None and key is not None:
         hashed = partition_keys(key, plan.partition_count, count=count)
         if rows.partition is None and not key.null_count:
             return _grouped(hashed, plan)
@@ -307,13 +318,21 @@ def encode(
 def check_format(columns: Columns, plan: TopicPlan, partition: int, magic: int) -> None:
     """Refuse what the leader's record format, or the topic, cannot hold; before sending."""
     if magic < 2 and columns.headers is not None and columns.headers.count:
-        if partition in plan.versions and plan.magic(partition) < 2:
-            allowed = VersionRange(BATCHES_VERSION, 2**15 - 1)
+        raise no_headers(plan, partition)
+
+
+def no_headers(plan: TopicPlan, partition: int) -> UnsupportedVersionError:
+    """Return the error for headers that a partition's leader, or its topic, cannot store."""
+    if partition in plan.versions and plan.magic(partition) < 2:
+        allowed = VersionRange(BATCHES_VERSION, 2**15 - 1)
+        try:
             plan.versions[partition].choose(ApiKey.PRODUCE, allowed, feature=Feature.RECORD_HEADERS)
-        raise UnsupportedVersionError(
-            f"{plan.topic}-{partition} takes no record headers: its leader, or the topic's "
-            "log.message.format.version, is older than Kafka 0.11; leave them out",
-            api="PRODUCE",
-            feature="record-headers",
-            first_release="0.11.0",
-        )
+        except UnsupportedVersionError as error:
+            return error
+    return UnsupportedVersionError(
+        f"{plan.topic}-{partition} takes no record headers: its leader, or the topic's "
+        "log.message.format.version, is older than Kafka 0.11; leave them out",
+        api="PRODUCE",
+        feature="record-headers",
+        first_release="0.11.0",
+    )

@@ -99,12 +99,22 @@ class Sender:
 
     def abandon(self, call: ProduceCall, error: KafkaError) -> None:
         """Give a call up: what was not sent is dropped, what was sent is on its own."""
-        call.error = call.error or error
-        for log in self._active.values():
+        in_doubt = False
+        for log in self._logs_of(call):
+            in_doubt = in_doubt or any(batch.call is call for batch in log.in_flight)
             for batch in [batch for batch in (*log.to_retry, *log.queue) if batch.call is call]:
+                in_doubt = in_doubt or batch.in_doubt
                 log.dropped(batch)
                 self.memory.give(batch)
+        call.give_up(error, in_doubt=in_doubt)
         self.memory.notify()
+
+    def _logs_of(self, call: ProduceCall) -> Iterable[PartitionLog]:
+        """Return where batches of a call may be open."""
+        if call.partition is None:
+            return self._active.values()
+        log = self._active.get(call.partition)
+        return () if log is None else (log,)
 
     async def quiet(self) -> None:
         """Return when no request is under way and nothing is being rewritten."""
@@ -116,7 +126,9 @@ class Sender:
         self._closed = True
         for log in self._active.values():
             for batch in log.open_batches():
-                batch.call.error = batch.call.error or closed_error()
+                batch.call.give_up(
+                    closed_error(), in_doubt=batch.in_doubt or batch in log.in_flight
+                )
         self._active.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -399,7 +411,7 @@ class Sender:
             log.dropped(batch)
             log.last_error = error or log.last_error
             failed = error if error is not None else closed_error()
-            batch.call.failed(failed)
+            batch.call.failed(failed, in_doubt=batch.in_doubt)
             self.abandon(batch.call, failed)
         self.memory.give(batch)
 

@@ -49,6 +49,9 @@ class InTransaction(NamedTuple):
 class ProduceCall:
     """One call's batches: how many are open, what was acknowledged, what went wrong."""
 
+    partition: TopicPartition | None = None
+    """The only one that it writes to, where there is only one."""
+
     def __init__(self) -> None:
         self.open = 0
         self.error: KafkaError | None = None
@@ -64,6 +67,10 @@ class ProduceCall:
         """Count a batch that must be acknowledged."""
         self.open += 1
 
+    def replaced(self, pieces: list[OutBatch]) -> None:
+        """Take note of what goes instead of one of its batches."""
+        self.open += len(pieces) - 1
+
     def acknowledged(self, batch: OutBatch, base_offset: int, log_append_time_ms: int) -> None:
         """Take note of a batch that is in the log."""
         self.open -= 1
@@ -71,9 +78,15 @@ class ProduceCall:
         ack = BatchAck(base_offset, batch.records, log_append_time_ms)
         self._acks.setdefault(batch.tp, []).append((batch.serial, ack))
 
-    def failed(self, error: KafkaError) -> None:
+    def failed(self, error: KafkaError, *, in_doubt: bool) -> None:
         """Take note of the first error; a later one does not replace it."""
         self.open -= 1
+        self.give_up(error, in_doubt=in_doubt)
+
+    def give_up(self, error: KafkaError, *, in_doubt: bool) -> None:
+        """Take note of the first error. `in_doubt`: something of it may be in a log all the same,
+        or still get there.
+        """
         if self.error is None:
             self.error = error
 

@@ -39,6 +39,10 @@ class TransactionWriter(Producer):
         await self._admit(batches)
         await super()._add(batches)
 
+    def hand_over_now(self, batches: list[OutBatch], options: ProduceOptions) -> bool:
+        """Never: partitions may have to be added to the transaction first."""
+        return False
+
     async def finish(self, writing: Writing) -> ProduceResult:
         """Return the acknowledgements of a call when all are there; see `Producer.finish`."""
         result = await super().finish(writing)

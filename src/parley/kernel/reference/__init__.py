@@ -1,7 +1,8 @@
 """The kernel in pure Python: slower, needs no compiler, and is the oracle of the native one.
 
 Map: `magic2` and `legacy` decode, `encode` encodes, `scan` follows headers, `columns` are what
-comes out, of which a `cursor` makes records; `compress` and `lz4`, `crc`, `murmur2`, `group`.
+comes out, of which a `cursor` makes records; `rows` makes them of lists; `compress` and `lz4`,
+`crc`, `murmur2`, `group`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from parley.kernel.reference.group import group_rows
 from parley.kernel.reference.legacy import MAGIC_AT, cut_legacy, decode_legacy, scan_legacy
 from parley.kernel.reference.magic2 import cut_magic2, decode_batch, decompress_batch
 from parley.kernel.reference.murmur2 import murmur2_partitions
+from parley.kernel.reference.rows import bytes_column
 from parley.kernel.reference.scan import scan_batches
 
 NAME = "python"
@@ -36,6 +38,7 @@ __all__ = [
     "NAME",
     "VERSION",
     "ConsumerRecord",
+    "bytes_column",
     "compress",
     "crc32",
     "crc32c",

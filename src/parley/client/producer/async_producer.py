@@ -1,0 +1,294 @@
+"""The asynchronous producer: one record at a time, sent in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Unpack
+
+from parley.client.async_client import AsyncClient
+from parley.client.options import arguments
+from parley.client.produce.accumulator import RECORD_BYTES
+from parley.client.produce.calls import write
+from parley.client.produce.chunk import AsyncAcknowledgement, RecordChunk
+from parley.client.producer.core import OnError, ProducerCore
+from parley.client.producer.option_values import ProducerClientOptionValues
+from parley.client.producer.options import ProducerOptions, split_named
+from parley.client.producer.record import ProducerRecord, RecordHeaders
+from parley.client.results import ConsumerGroupMetadata, ProduceResult, RecordMetadata
+from parley.client.transactions.async_producer import AsyncTransactionProducer
+from parley.errors import KafkaError, LocalProtocolError, TransactionAbortableError
+
+if TYPE_CHECKING:
+    from parley.client.produce.rows import Rows
+
+_NOW: Callable[[], float] = time.time
+
+
+class AsyncProducer:
+    """Sends records one by one, for one event loop; they travel in batches.
+
+    >>> async def work() -> None:
+    ...     async with AsyncProducer(bootstrap_servers="localhost:9092") as producer:
+    ...         acknowledgement = await producer.send("arrivals", b"SK4035", key=b"OSL")
+    ...         metadata = await acknowledgement  # or: await producer.send_and_wait(...)
+    ...         print(metadata.topic, metadata.partition, metadata.offset)
+    >>> asyncio.run(work())
+    arrivals 0 0
+
+    Options are those of ClientOptions and ProducerOptions, by name; with `client` given only the
+    latter, and that client stays open. Records of one partition keep the order in which they were
+    sent, also with the Arrow rows of `send_batch` and of the same client's `produce`. Where brokers
+    can (Kafka 0.11), retries make no duplicates. `on_error` is called in the loop, with each error
+    and the records that failed with it, whether somebody awaits their acknowledgements or not.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient | None = None,
+        *,
+        on_error: OnError | None = None,
+        **named: Unpack[ProducerClientOptionValues],
+    ) -> None:
+        self._own: AsyncClient | None = None
+        arguments.optional("client", client, AsyncClient)
+        arguments.listener("on_error", on_error)
+        if client is None:
+            client_options, options = split_named(named)
+            client = self._own = AsyncClient(client_options)
+        else:
+            options = ProducerOptions.of(named)
+        self._core = ProducerCore(client, options, on_error)
+        self._open: dict[str, RecordChunk] = {}
+        """The chunks that plain bytes go into without a detour; empty where all take one."""
+
+    @property
+    def options(self) -> ProducerOptions:
+        """The options in use."""
+        return self._core.options
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def start(self) -> AsyncProducer:
+        """Reach a broker; with `transactional_id`, fence its former producer. `async with` does it.
+
+        Raises BrokersUnreachable, and UnsupportedVersionError where brokers have no transactions.
+        """
+        await self._core.start()
+        if self._core.is_plain:
+            self._open = self._core.writer.open
+        return self
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Take no more records and wait until the outcome of all others is known, or `timeout_ms`.
+
+        What has no outcome then fails: its acknowledgement says whether it may have been written.
+        0 gives up at once. An open transaction is aborted. Idempotent.
+        """
+        arguments.timeout(timeout_ms)
+        self._open = {}
+        try:
+            await self._core.close(timeout_ms)
+        finally:
+            if self._own is not None:
+                await self._own.close()
+
+    async def stop(self) -> None:
+        """The same as `close`, under the name that aiokafka's producer has for it."""
+        await self.close()
+
+    async def __aenter__(self) -> AsyncProducer:
+        try:
+            return await self.start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- records -----------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: object = None,
+        key: object = None,
+        headers: RecordHeaders | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> AsyncAcknowledgement:
+        """Take a record; return its acknowledgement, which can be awaited. Does not wait for that.
+
+        Value and key are bytes or None, unless there are serializers. Waits only while the topic is
+        not known or `buffer_memory` is full, for `max_block_ms`; cancelled meanwhile, the record is
+        not sent. Raises at once for what cannot be sent: ConfigError for a value of another type,
+        MessageTooLargeError beyond max_request_size, UnsupportedVersionError for headers where
+        brokers have none (before Kafka 0.11), UnknownTopicOrPartitionError, BufferExhaustedError,
+        LocalProtocolError after `close` and outside of a transaction.
+        """
+        try:
+            chunk = self._open.get(topic)
+        except TypeError:  # refused below
+            chunk = None
+        if (
+            chunk is not None
+            and type(value) is bytes
+            and headers is None
+            and partition is None
+            and timestamp_ms is None
+        ):
+            if key is None:
+                room = chunk.room - RECORD_BYTES - len(value)
+            elif type(key) is bytes:
+                room = chunk.room - RECORD_BYTES - len(value) - len(key)
+            else:
+                room = -1
+            if room >= 0:
+                chunk.room = room
+                values = chunk.values
+                row = len(values)
+                values.append(value)
+                chunk.keys.append(key)  # type: ignore[arg-type]  # bytes or None
+                chunk.times.append(_NOW())  # type: ignore[union-attr]  # an array while it is open
+                return AsyncAcknowledgement(chunk, row)
+        return await self._send(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
+
+    async def _send(self, record: ProducerRecord) -> AsyncAcknowledgement:
+        core = self._core
+        if not core.started:
+            await self.start()
+        record, parts = core.prepared(record)
+        chunk, row = core.take(record, parts) or await core.take_in_turn(record, parts)
+        if core.writer.owes_turn:
+            # under load: others, and what sends the batches, have their turn
+            core.writer.owes_turn = False
+            await asyncio.sleep(0)
+        return AsyncAcknowledgement(chunk, row)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: object = None,
+        key: object = None,
+        headers: RecordHeaders | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record and return where it is. Cancelled while it waits, the record is on its way.
+
+        Raises as `send` and its acknowledgement do.
+        """
+        return await (await self.send(topic, value, key, headers, partition, timestamp_ms))
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: object = None,
+        key: object = None,
+        headers: RecordHeaders | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Take a record without an acknowledgement; `on_error` is called if it fails.
+
+        Waits for nothing: raises BufferExhaustedError where there is no room, and otherwise what
+        `send` raises. A topic that nothing is known of yet is asked for afterwards.
+        """
+        record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
+        self._core.take_now(*self._core.prepared(record))
+
+    async def send_batch(
+        self, topic: str | None, rows: Rows, partition: int | None = None
+    ) -> ProduceResult:
+        """Write Arrow rows behind the records that were sent before, and return when they are
+        acknowledged; see `AsyncClient.produce`.
+        """
+        await self.start()
+        transactions = self._core.transactions
+        if transactions is not None:
+            return await transactions.produce(topic, rows, partition, self.options)
+        options = arguments.writing(topic, partition, self.options)
+        return await write(self._core.client._producing(), topic, rows, partition, options)
+
+    async def flush(self) -> None:
+        """Return when the outcome of every record that was sent before this call is known.
+
+        Does not wait for `linger_ms`, and does not raise for records that failed.
+        """
+        await self._core.flush()
+
+    async def partitions_for(self, topic: str) -> frozenset[int]:
+        """Return the partitions of a topic. Raises the topic's error."""
+        await self.start()
+        plan = await self._core.writer.prepare(arguments.topic_name(topic))
+        return frozenset(range(plan.partition_count))
+
+    # -- transactions ------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncProducer]:
+        """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            if self._transactions().can_abort:
+                with contextlib.suppress(KafkaError):  # the error that led here says more
+                    await self.abort_transaction()
+            raise
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from now on appears together, or not at all.
+
+        Raises LocalProtocolError without `transactional_id`, TransactionFatalError where this
+        producer is done for: close it.
+        """
+        await self.start()
+        await self._transactions().begin_transaction()
+
+    async def commit_transaction(self) -> None:
+        """Wait for all records, then make them and the offsets visible. Raises
+        TransactionAbortableError where one of them failed: abort, and begin again.
+        """
+        transactions = self._transactions()
+        self._core.writer.hand_over_all()
+        await transactions.commit_transaction()
+
+    async def abort_transaction(self) -> None:
+        """Discard the records and offsets of the open transaction; their acknowledgements fail."""
+        transactions = self._transactions()
+        self._core.writer.abandon(
+            TransactionAbortableError(
+                f"the transaction of {transactions.transactional_id!r} is being aborted",
+                transactional_id=transactions.transactional_id,
+            )
+        )
+        await transactions.abort_transaction()
+
+    async def send_offsets_to_transaction(
+        self, offsets: arguments.OffsetsToCommit, group: str | ConsumerGroupMetadata
+    ) -> None:
+        """Commit a group's offsets (the *next* to be read) with the open transaction.
+
+        `group` is what `group_metadata` of the consumer returns; see
+        `AsyncTransactionProducer.send_offsets_to_transaction`.
+        """
+        await self._transactions().send_offsets_to_transaction(offsets, group)
+
+    def _transactions(self) -> AsyncTransactionProducer:
+        found = self._core.transactions
+        if found is None:
+            raise LocalProtocolError(
+                "this producer has no transactions: make it with transactional_id, and start it"
+            )
+        return found

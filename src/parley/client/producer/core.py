@@ -1,0 +1,347 @@
+"""What both producers share: options made into decisions, records put into chunks, life and death.
+
+Belongs to the event loop, but for `take`, which any thread may call.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from parley.client.async_client import AsyncClient
+from parley.client.produce.chunk import BatchCall, OnDelivery, RecordChunk, failure
+from parley.client.produce.partitioners import KEY_HASHES
+from parley.client.produce.record_batches import BatchPolicy
+from parley.client.produce.record_topics import RecordPolicy
+from parley.client.produce.record_writer import Observer, RecordWriter
+from parley.client.produce.rows import TopicPlan, no_headers
+from parley.client.producer.options import ProducerOptions
+from parley.client.producer.record import (
+    Checked,
+    ProducerRecord,
+    acknowledged,
+    checked,
+    intercepted,
+)
+from parley.client.producer.transaction import TransactionObserver
+from parley.client.results import RecordMetadata
+from parley.client.transactions.async_producer import AsyncTransactionProducer
+from parley.errors import ConfigError, KafkaError, LocalProtocolError
+from parley.net import Deadline as ClockDeadline
+from parley.types import shown
+
+log = logging.getLogger("parley.client")
+Taken = tuple[RecordChunk, int]
+"""Where a record was put: its chunk, and its row there."""
+
+
+class FailedRecords(NamedTuple):
+    """Records that failed together; `on_error` of a producer is called with them.
+
+    `partition` is -1 where they got none. `in_doubt`: they may have been written all the same.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    in_doubt: bool
+
+
+OnError = Callable[[KafkaError, FailedRecords], object]
+
+
+class ProducerCore:
+    """The state of one producer."""
+
+    writer: RecordWriter
+
+    def __init__(
+        self, client: AsyncClient, options: ProducerOptions, on_error: OnError | None
+    ) -> None:
+        self.client, self.options = client, options
+        self._on_error = on_error
+        self._max_bytes = min(options.max_request_size, options.buffer_memory)
+        self._choose = options.partitioner if callable(options.partitioner) else None
+        self.transactions: AsyncTransactionProducer | None = None
+        self.started = self.closed = False
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Reach a broker; take the transactional id over. Raises as AsyncClient.start does."""
+        if self.closed:
+            raise closed_error()
+        if self.started:
+            return
+        cluster = await self.client._started()
+        observer: Observer = _Errors(self._failed)
+        if self.options.transactional_id is None:
+            producer = self.client._producing()
+        else:
+            self.transactions = self.client.transactions.producer(
+                self.options.transactional_id,
+                transaction_timeout_ms=self.options.transaction_timeout_ms,
+                options=self.options,
+            )
+            await self.transactions.start()
+            producer = self.transactions.writer
+            observer = TransactionObserver(self.transactions, observer)
+        self.writer = RecordWriter(cluster, producer, self._policy(), observer)
+        self.started = True
+
+    def _policy(self) -> RecordPolicy:
+        options = self.options
+        timeout_ms = options.request_timeout_ms or self.client.options.request_timeout_ms
+        named = options.partitioner if isinstance(options.partitioner, str) else "murmur2"
+        if named == "random" and not options.partitioner_ignore_keys:
+            options = options.replace(partitioner_ignore_keys=True)
+        return RecordPolicy(
+            BatchPolicy(options, KEY_HASHES.get(named), timeout_ms),
+            options.linger_ms,
+            options.partitioner_adaptive_partitioning_enable,
+            options.partitioner_availability_timeout_ms,
+            in_loop_only=options.transactional_id is not None,
+        )
+
+    async def flush(self) -> None:
+        """Return when the outcome of every record that was sent before this call is known."""
+        if self.started:
+            await self.writer.flush()
+
+    async def close(self, timeout_ms: int | None) -> None:
+        """Take no more records, wait for the outcome of the others, give up those that have none in
+        time.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        if not self.started:
+            return
+        cluster = await self.client._started()
+        in_transaction = self.transactions is not None and self.transactions.can_abort
+        try:
+            if in_transaction or timeout_ms == 0:
+                pass
+            elif timeout_ms is None:
+                await self.writer.flush()
+            else:
+                async with ClockDeadline(cluster.clock, cluster.now_ms() + timeout_ms):
+                    await self.writer.flush()
+        except TimeoutError:
+            pass
+        finally:
+            self.writer.abandon(
+                KafkaError(
+                    "the producer was closed before the record was acknowledged"
+                    + ("" if timeout_ms is None else f" (after timeout_ms={timeout_ms})")
+                )
+            )
+            await self.writer.close()
+            if self.transactions is not None:
+                await self.transactions.close()
+
+    # -- records -----------------------------------------------------------------------------------
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether bytes may be put into a chunk as they are, without `prepared` and `take`."""
+        options = self.options
+        return (
+            options.key_serializer is None
+            and options.value_serializer is None
+            and not options.interceptors
+            and self._choose is None
+            and options.transactional_id is None
+            and self._max_bytes > 2**18
+        )
+
+    def prepared(self, record: ProducerRecord) -> tuple[ProducerRecord, Checked]:
+        """Return a record as interceptors leave it, and its parts as bytes. Raises what `checked`
+        does, and LocalProtocolError where the producer takes nothing.
+        """
+        if self.closed:
+            raise closed_error()
+        if not self.started:
+            raise LocalProtocolError(
+                "the producer is not started: use it in a with block, or start"
+            )
+        if self.transactions is not None:
+            self.transactions.check_open("send")
+        options = self.options
+        changed = intercepted(record, options.interceptors) if options.interceptors else record
+        try:
+            return changed, checked(
+                changed, options.key_serializer, options.value_serializer, self._max_bytes
+            )
+        except Exception as error:
+            self.not_taken(changed, error)
+            raise
+
+    def not_taken(self, record: ProducerRecord, error: Exception) -> None:
+        """Let interceptors know of a record that a call raised for."""
+        if self.options.interceptors:
+            known = error if isinstance(error, KafkaError) else ConfigError(str(error))
+            where = RecordMetadata(str(record.topic), -1, -1, -1)
+            acknowledged(self.options.interceptors, known, where)
+
+    def take(
+        self,
+        record: ProducerRecord,
+        parts: Checked,
+        callback: OnDelivery | None = None,
+        *,
+        unheld: bool = False,
+    ) -> Taken | None:
+        """Put a record into its topic's chunk; None where that has to be waited for. `unheld`:
+        nobody holds its acknowledgement. Raises for what the topic's leaders cannot store.
+        """
+        writer, topic = self.writer, record.topic
+        plan = writer.plan(topic)
+        if plan is None:
+            return None
+        _, key, headers, size = parts
+        partition = record.partition
+        if partition is not None:
+            if partition >= plan.partition_count:
+                return None
+        elif self._choose is not None:
+            partition = self._chosen(topic, key, plan)
+        if headers:
+            _check_headers(plan, partition)
+        if self.options.interceptors:
+            callback = self._informing(callback)
+        while (chunk := writer.room(topic, size)) is not None:
+            with writer.guard:
+                if chunk.room >= size and writer.open.get(topic) is chunk:
+                    return chunk, _put(chunk, record, parts, partition, callback, unheld=unheld)
+        return None
+
+    async def take_in_turn(
+        self,
+        record: ProducerRecord,
+        parts: Checked,
+        callback: OnDelivery | None = None,
+    ) -> Taken:
+        """Put a record into its topic's chunk, after waiting for topic and room. Raises the topic's
+        error, and BufferExhaustedError; then the record is not taken. Neither is it when cancelled.
+        """
+        try:
+            while True:
+                taken = self.take(record, parts, callback)
+                if taken is not None:
+                    return taken
+                await self.writer.wait_for_room(record.topic, record.partition, parts[3])
+                if self.closed:
+                    raise closed_error()
+        except Exception as error:
+            self.not_taken(record, error)
+            raise
+
+    def take_now(self, record: ProducerRecord, parts: Checked) -> None:
+        """Put a record into its topic's chunk without waiting. Raises BufferExhaustedError."""
+        if self.take(record, parts, unheld=True) is not None:
+            return
+        writer, size = self.writer, parts[3]
+        chunk = None
+        if writer.plan(record.topic) is None and record.partition is None and self._choose is None:
+            chunk = writer.gather_unprepared(record.topic, size)
+        if chunk is None:
+            error = writer.exhausted(record.topic, size, 0)
+            self.not_taken(record, error)
+            raise error
+        callback = self._informing(None) if self.options.interceptors else None
+        _put(chunk, record, parts, None, callback, unheld=True)
+
+    def _informing(self, callback: OnDelivery | None) -> OnDelivery:
+        """Return a callback that calls interceptors first."""
+
+        def inform(error: KafkaError | None, metadata: RecordMetadata) -> None:
+            acknowledged(self.options.interceptors, error, metadata)
+            if callback is not None:
+                callback(error, metadata)
+
+        return inform
+
+    def _chosen(self, topic: str, key: bytes | None, plan: TopicPlan) -> int:
+        assert self._choose is not None
+        partitions = range(plan.partition_count)
+        found = self._choose(topic, key, partitions, plan.available)
+        if isinstance(found, bool) or not isinstance(found, int) or found not in partitions:
+            raise ConfigError(
+                f"the partitioner returned {shown(found)} for {topic}, which has "
+                f"{plan.partition_count} partitions: a number from 0 to "
+                f"{plan.partition_count - 1} is wanted; the record was not taken"
+            )
+        return found
+
+    def _failed(self, call: BatchCall, chunk: RecordChunk) -> None:
+        """Report records that failed: the hook all of them, the log those that nobody holds."""
+        if call.error is None:
+            return
+        topic, partition = call.partition
+        failed = FailedRecords(topic, partition, call.records, call.in_doubt)
+        if self._on_error is not None:
+            try:
+                self._on_error(failure(call.error, in_doubt=call.in_doubt), failed)
+            except Exception:
+                log.exception("on_error of a producer raised")
+        elif chunk.unheld:
+            log.error(
+                "%d records for %s were not acknowledged: %s", call.records, topic, call.error
+            )
+
+
+class _Errors:
+    """An observer of batches alone."""
+
+    def __init__(self, batch_ended: Callable[[BatchCall, RecordChunk], None]) -> None:
+        self.batch_ended = batch_ended
+
+    def chunk_begun(self) -> None:
+        """Nothing is counted."""
+
+    def chunk_ended(self) -> None:
+        """Nothing is counted."""
+
+
+def closed_error() -> LocalProtocolError:
+    """Return the error for what comes after `close`."""
+    return LocalProtocolError("this producer is closed; make a new one")
+
+
+def _check_headers(plan: TopicPlan, partition: int | None) -> None:
+    """Refuse headers where no leader that may get the record can store them."""
+    magics = plan.magics.values() if partition is None else (plan.magic(partition),)
+    if magics and max(magics) < 2:
+        raise no_headers(plan, min(plan.magics) if partition is None else partition)
+
+
+def _put(
+    chunk: RecordChunk,
+    record: ProducerRecord,
+    parts: Checked,
+    partition: int | None,
+    callback: OnDelivery | None,
+    *,
+    unheld: bool,
+) -> int:
+    """Append a record to a chunk that has room; return its row."""
+    value, key, headers, size = parts
+    row = len(chunk.values)
+    chunk.room -= size
+    chunk.values.append(value)
+    chunk.keys.append(key)
+    chunk.times.append(time.time())  # type: ignore[union-attr]  # an array while it is open
+    if headers:
+        chunk.headers[row] = headers
+    if partition is not None:
+        chunk.partitions[row] = partition
+    if record.timestamp_ms is not None:
+        chunk.timestamps_ms[row] = record.timestamp_ms
+    if callback is not None:
+        chunk.callbacks[row] = callback
+    if unheld:
+        chunk.unheld = True
+    return row

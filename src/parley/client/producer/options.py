@@ -1,0 +1,117 @@
+"""How a producer for applications gathers, spreads and sends records."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
+
+from parley.client.options.client_options import ClientOptions, ProduceOptions
+from parley.client.options.fields import option, unknown_option
+from parley.client.producer.record import ProducerInterceptor, Serializer
+from parley.errors import ConfigError, nearest_hint
+from parley.types import shown
+
+if TYPE_CHECKING:
+    from parley.client.producer.option_values import ProducerOptionValues
+
+Partitioner: TypeAlias = Callable[[str, bytes | None, Sequence[int], Sequence[int]], int]
+"""`partitioner(topic, key, partitions, available)` returns a record's partition, one of
+`partitions`; those that have a leader now are `available`.
+"""
+PARTITIONERS = (
+    "murmur2",
+    "murmur2_random",
+    "consistent",
+    "consistent_random",
+    "fnv1a",
+    "fnv1a_random",
+    "random",
+)
+_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProducerOptions(ProduceOptions):
+    """How a producer gathers, spreads and sends records."""
+
+    linger_ms: int = option(
+        5, "how long a batch waits for more records, from its first one on", low=0, high=_INT32
+    )
+    partitioner: str | Partitioner = option(  # noqa: RUF009  # a field, as all others
+        "murmur2",
+        "where keys go: murmur2 as Java, or librdkafka's consistent_random (its default), "
+        "consistent, murmur2_random, fnv1a, fnv1a_random, random; or a function of "
+        "(topic, key, partitions, available)",
+        kind=tuple,
+    )
+    partitioner_adaptive_partitioning_enable: bool = option(
+        True, "spread fewer records without a key to partitions whose queues are long (KIP-794)"
+    )
+    partitioner_availability_timeout_ms: int = option(
+        0,
+        "spread nothing to partitions whose batches wait for so long; 0: look at no time",
+        low=0,
+        high=_INT32,
+    )
+    transactional_id: str | None = option(
+        None,
+        "name of this producer across restarts; with it records are sent in transactions "
+        "(Kafka 0.11)",
+        kind=str,
+    )
+    transaction_timeout_ms: int = option(
+        60_000, "after so long without an end a transaction is aborted", low=1, high=_INT32
+    )
+    key_serializer: Serializer | None = field(default=None)
+    """Makes bytes of each key that is not None."""
+    value_serializer: Serializer | None = field(default=None)
+    """Makes bytes of each value that is not None."""
+    interceptors: Sequence[ProducerInterceptor] = ()
+    """Called in this order with each record, and with what became of it (KIP-42)."""
+
+    if TYPE_CHECKING:
+
+        def replace(self, **changes: Unpack[ProducerOptionValues]) -> Self: ...  # type: ignore[override]
+
+    def _check_together(self) -> None:
+        ProduceOptions._check_together(self)
+        named = self.partitioner
+        if not callable(named) and named not in PARTITIONERS:
+            raise ConfigError(
+                f"partitioner={shown(named)} is not one of {', '.join(PARTITIONERS)}, and cannot "
+                f"be called.{nearest_hint(str(named), PARTITIONERS)}"
+            )
+        for name in ("key_serializer", "value_serializer"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise ConfigError(
+                    f"{name}={shown(getattr(self, name))} cannot be called: give a function that "
+                    "makes bytes of what is sent"
+                )
+        if self.delivery_timeout_ms < self.linger_ms:
+            raise ConfigError(
+                f"delivery_timeout_ms={self.delivery_timeout_ms} is shorter than "
+                f"linger_ms={self.linger_ms}: every record would be too late"
+            )
+        if self.transactional_id is not None and self.enable_idempotence is False:
+            raise ConfigError("transactional_id needs idempotence; leave enable_idempotence away")
+        if self.transactional_id is not None and self.acks != "all":
+            raise ConfigError(f'transactional_id needs acks="all", not acks="{self.acks}"')
+
+
+def split_named(named: Mapping[str, object]) -> tuple[ClientOptions, ProducerOptions]:
+    """Return the options of the client and of the producer out of one set of keyword arguments.
+
+    `request_timeout_ms` is both's. Raises ConfigError, with the nearest name, for one that neither
+    has.
+    """
+    client = {field.name for field in dataclasses.fields(ClientOptions)}
+    producer = {field.name for field in dataclasses.fields(ProducerOptions)}
+    for name in named:
+        if name not in client | producer:
+            raise unknown_option(name, client | producer)
+    return (
+        ClientOptions.of({name: value for name, value in named.items() if name in client}),
+        ProducerOptions.of({name: value for name, value in named.items() if name in producer}),
+    )
