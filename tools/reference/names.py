@@ -36,6 +36,8 @@ CLIENT_PAGES = {
                   ["GroupDescription", "MemberDescription", "GroupListing", "PartitionLag"]),
 }  # fmt: skip
 """Page → its title and names. What stands on none of them comes on `values.md`."""
+SCHEMA_MODULES = ("parley.serdes",)
+"""What `schemas.md` has the names of."""
 _WITHOUT_DOCSTRING = {"__version__": "The version of parley that is installed."}
 _OPTION_GROUPS = (
     "ClientOptions",
@@ -68,7 +70,9 @@ def module_pages() -> dict[str, str]:
     pages["values.md"] = head + "".join(_entry(name, client[name], client) for name in values)
     cluster = _public("parley.devcluster")
     pages["devcluster.md"] = _cluster_page(cluster)
-    pages["index.md"] = _index(client, homes, cluster)
+    schemas = {name: one for module in SCHEMA_MODULES for name, one in _public(module).items()}
+    pages["schemas.md"] = _schemas_page(schemas)
+    pages["index.md"] = _index(client, homes, cluster) + _schemas_index(schemas)
     return pages
 
 
@@ -117,6 +121,20 @@ def _cluster_page(names: dict[str, Any]) -> str:
         "behaves](../guide/cluster.md).\n\n"
     )
     return head + "".join(_entry(name, names[name], names) for name in order)
+
+
+def _schemas_page(names: dict[str, Any]) -> str:
+    head = "# Schemas\n\n[How they are used](../how-to/schemas.md).\n\n"
+    return head + "".join(_entry(name, names[name], names) for name in sorted(names, key=str.lower))
+
+
+def _schemas_index(names: dict[str, Any]) -> str:
+    homes = {name: module for module in SCHEMA_MODULES for name in _public(module)}
+    rows = [
+        (f"[`{name}`](schemas.md#{anchor(name)})", f"`{homes[name]}`", _first(name, names[name]))
+        for name in sorted(names, key=str.lower)
+    ]
+    return "\n## Schemas\n\n" + table(("name", "import from", "what it is"), rows)
 
 
 def _first(name: str, thing: Any) -> str:

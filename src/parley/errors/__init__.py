@@ -7,24 +7,28 @@ same request be sent again (`retriable`, `refresh_metadata`).
       LocalProtocolError      a bug or a misuse on this side; nothing was sent
       RemoteProtocolError     the peer's bytes break the protocol; the connection is dropped
         CorruptRecordError    stored records are damaged; names topic, partition and offset
+        FramingError          a message does not say which schema it has as its framing would
       UnsupportedVersionError the broker cannot do it (KIP-97), decided locally or by its code 35
       BrokerError             the broker answered with an error code
         NotLeaderOrFollowerError, UnknownTopicOrPartitionError, ...: one for each code of Kafka
         UnknownBrokerError    a code that this release of parley has no name for
       NetworkError            no connection, a lost one, or a deadline passed
-        RequestTimedOut, BrokersUnreachable
+        RequestTimedOut, BrokersUnreachable, RegistryUnreachable
       AuthenticationError     credentials refused; never retried in a loop
       ConfigError             an option or argument is wrong; names the nearest known one
         NotInstalledError     a part of parley that an extra brings; also a ModuleNotFoundError
+        SchemaError           a schema that cannot be parsed or used; names the field
       BufferExhaustedError    a record found no room in buffer_memory; it was not taken
       DataLossError           records that were promised are gone
         LogTruncationError    the log was cut below a position (KIP-320); names where it diverges
         TopicRecreatedError   another topic stands under the name (KIP-516)
       CommitFailedError       offsets or acknowledgements that a group did not take, by partition
       TransactionError        what became of a transaction; `transactions` lists the kinds
+      RegistryError           a schema registry refused; `schemas` lists the kinds
 
 Map: `tree` has the classes, `transactions` those about what became of one, `groups` those of a
-member, `broker` one for each code of codes.txt, `codes` the codes by name.
+member, `schemas` those of registries and frames, `broker` one for each code of codes.txt, `codes`
+the codes by name.
 """
 
 from typing import TYPE_CHECKING
@@ -38,6 +42,16 @@ from parley.errors.broker import (
     named,
 )
 from parley.errors.groups import CommitFailedError
+from parley.errors.schemas import (
+    FramingError,
+    IncompatibleSchemaError,
+    InvalidSchemaError,
+    RegistryAuthenticationError,
+    RegistryError,
+    RegistryUnreachable,
+    SchemaError,
+    SchemaNotFoundError,
+)
 from parley.errors.transactions import (
     ProducerFencedError,
     TransactionAbortableError,
@@ -78,14 +92,22 @@ __all__ = [
     "CorruptRecordError",
     "DataLossError",
     "ErrorCode",
+    "FramingError",
+    "IncompatibleSchemaError",
+    "InvalidSchemaError",
     "KafkaError",
     "LocalProtocolError",
     "LogTruncationError",
     "NetworkError",
     "NotInstalledError",
     "ProducerFencedError",
+    "RegistryAuthenticationError",
+    "RegistryError",
+    "RegistryUnreachable",
     "RemoteProtocolError",
     "RequestTimedOut",
+    "SchemaError",
+    "SchemaNotFoundError",
     "TopicRecreatedError",
     "TransactionAbortableError",
     "TransactionAbortedError",

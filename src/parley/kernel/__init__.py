@@ -4,7 +4,7 @@ The compiled kernel is picked where it was built, the pure-Python reference othe
 with PARLEY_PURE=1 in the environment. Only `records` imports this package.
 
 Map: `contract` says what a kernel does, `record` what a record is; `native` is the compiled one,
-`reference` the one in Python.
+`reference` the one in Python. `zlib_stream` is for single messages.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ compacted gaps); everything per record is the kernel's.
 
 Map: Reading: `split` finds batches, `pieces` cuts them, `decode` makes `columns`, `checksum` looks
 at none. Writing: `encode`, `control`, `keyed`. Brokers: `append`, `convert`, `numbering`. `layout`
-says where header fields stand; `failures` makes errors, `info` says which kernel runs.
+says where header fields stand; `failures` makes errors, `info` says which kernel runs. `single`
+decompresses messages.
 """
 
 from parley.kernel import (

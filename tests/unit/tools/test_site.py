@@ -26,6 +26,7 @@ from parley.spark.options.texts import OPTIONS
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
+SCHEMAS = ("parley.serdes",)
 IN_REPOSITORY = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
@@ -134,8 +135,11 @@ def test_parts_that_a_class_owns_are_among_its_fields(reference: dict[str, str])
 
 def test_the_list_of_names_leads_to_each(reference: dict[str, str]) -> None:
     links = re.findall(r"\]\(([a-z]+\.md)#([\w.]+)\)", reference["reference/index.md"])
-    assert len(links) == len({*parley.__all__, *parley.client.__all__}) + len(
-        parley.devcluster.__all__
+    schemas = [name for module in SCHEMAS for name in importlib.import_module(module).__all__]
+    assert len(links) == (
+        len({*parley.__all__, *parley.client.__all__})
+        + len(parley.devcluster.__all__)
+        + len(set(schemas))
     )
     for page, place in links:
         assert f"{{#{place}}}" in reference[f"reference/{page}"], f"{page}#{place}"

@@ -1,0 +1,121 @@
+"""Errors about schemas: frames that name none, registries that refuse or cannot be reached."""
+
+from __future__ import annotations
+
+from parley.errors.tree import ConfigError, KafkaError, NetworkError, RemoteProtocolError, printable
+
+ADDRESSES_SHOWN = 5
+"""By the text of RegistryUnreachable; its `failures` has all."""
+
+
+class FramingError(RemoteProtocolError):
+    """A message does not begin as its framing says. The message is damaged, or framed otherwise.
+
+    `framing` is the name of the framing that was expected, as `parley.serdes.framing` takes it.
+    """
+
+    def __init__(self, message: str, *, framing: str) -> None:
+        super().__init__(message)
+        self.framing = framing
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _framing_error, (str(self), self.framing)
+
+
+def _framing_error(message: str, framing: str) -> FramingError:
+    return FramingError(message, framing=framing)
+
+
+class RegistryError(KafkaError):
+    """A schema registry refused a request. `status` is HTTP's, `error_code` the registry's own.
+
+    `error_code` is -1 where the answer has none. `url` is what was asked, without credentials.
+    """
+
+    def __init__(
+        self,
+        message: str | None,
+        *,
+        status: int,
+        error_code: int = -1,
+        url: str = "",
+        hint: str = "",
+    ) -> None:
+        said = printable(message, 2_000) if message else "no reason was given"
+        code = f", error {error_code}" if error_code != -1 else ""
+        super().__init__(f"the schema registry refused {url} (HTTP {status}{code}): {said}{hint}")
+        self.registry_message = message
+        self.status = status
+        self.error_code = error_code
+        self.url = url
+        self.hint = hint
+        self.retriable = status in (408, 429, 500, 502, 503, 504)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        facts = (self.registry_message, self.status, self.error_code, self.url, self.hint)
+        return _registry_error, (type(self), *facts)
+
+
+def _registry_error(
+    kind: type[RegistryError],
+    message: str | None,
+    status: int,
+    error_code: int,
+    url: str,
+    hint: str,
+) -> RegistryError:
+    return kind(message, status=status, error_code=error_code, url=url, hint=hint)
+
+
+class SchemaNotFoundError(RegistryError):
+    """The registry has no such subject (40401), version (40402) or schema (40403)."""
+
+
+class IncompatibleSchemaError(RegistryError):
+    """A schema breaks the subject's compatibility level (409): it was not registered."""
+
+
+class InvalidSchemaError(RegistryError):
+    """The registry cannot parse a schema, or its references are not there (42201)."""
+
+
+class RegistryAuthenticationError(RegistryError):
+    """The registry wants other credentials (401), or these may not do it (403)."""
+
+
+class RegistryUnreachable(NetworkError):
+    """No URL of a schema registry answered; `failures` holds the error of each URL."""
+
+    def __init__(self, failures: dict[str, Exception]) -> None:
+        shown = list(failures.items())[:ADDRESSES_SHOWN]
+        lines = [f"{url}: {str(error).removeprefix(f'{url}: ')}" for url, error in shown]
+        if len(failures) > len(shown):
+            lines.append(f"and {len(failures) - len(shown)} more")
+        super().__init__(
+            f"no schema registry could be reached ({'; '.join(lines)}). Check url, and whether it "
+            "is http or https."
+        )
+        self.failures = failures
+        self.retriable = any(getattr(error, "retriable", True) for error in failures.values())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.failures,)
+
+
+class SchemaError(ConfigError):
+    """A schema cannot be parsed, or has a type that cannot be had here; the text names the field.
+
+    `path` says where in the schema: the names of fields, joined by dots; empty for the whole.
+    """
+
+    def __init__(self, message: str, *, path: str = "") -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+        self.problem = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _schema_error, (self.problem, self.path)
+
+
+def _schema_error(message: str, path: str) -> SchemaError:
+    return SchemaError(message, path=path)

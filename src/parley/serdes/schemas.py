@@ -1,0 +1,61 @@
+"""A schema's text and what it refers to, and who can be asked for one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from parley.errors import ConfigError, nearest_hint
+from parley.serdes.frames import SchemaRef
+from parley.types import shown
+
+SCHEMA_TYPES = ("AVRO", "JSON", "PROTOBUF")
+
+
+class SchemaReference(NamedTuple):
+    """A schema that another one uses: by which name, and under which subject and version it is."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema as registries keep it: a text of a type, and references to others.
+
+    `schema_type` is AVRO, JSON or PROTOBUF. Raises ConfigError for another one.
+    """
+
+    text: str
+    schema_type: str = "AVRO"
+    references: tuple[SchemaReference, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise ConfigError(f"{shown(self.text)} is no schema: its text is expected")
+        if self.schema_type not in SCHEMA_TYPES:
+            hint = nearest_hint(str(self.schema_type).upper(), SCHEMA_TYPES)
+            known = ", ".join(SCHEMA_TYPES)
+            raise ConfigError(f'schema_type="{self.schema_type}" is none of {known}.{hint}')
+        object.__setattr__(self, "references", tuple(self.references))
+
+
+class NamedSchema(NamedTuple):
+    """A schema that is referred to, and the name by which it is."""
+
+    name: str
+    schema: Schema
+
+
+class SchemaSource(Protocol):
+    """Who knows schemas: a `parley.registry.SchemaRegistryClient`, or one of a test's own."""
+
+    def get_schema_for(self, ref: SchemaRef) -> Schema:
+        """Return the schema that a message names. Raises SchemaNotFoundError if there is none."""
+        ...
+
+    def get_references(self, schema: Schema) -> Sequence[NamedSchema]:
+        """Return all schemas that one refers to, each once, before those that use it."""
+        ...
