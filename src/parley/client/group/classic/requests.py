@@ -16,7 +16,7 @@ from parley.client.group.formats import (
     encode_subscription,
 )
 from parley.client.group.member import Identity
-from parley.errors import KafkaError, broker_error
+from parley.errors import KafkaError, RemoteProtocolError, broker_error, printable
 from parley.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -108,12 +108,17 @@ def subscription_of(
 def members_of(response: JoinGroupResponse) -> list[Member]:
     """Return the members that a leader shares the partitions out to.
 
-    Raises RemoteProtocolError for what is no subscription.
+    Raises RemoteProtocolError, naming the member, for what is no subscription.
     """
-    return [
-        Member(found.member_id, decode_subscription(bytes(found.metadata)), found.group_instance_id)
-        for found in response.members
-    ]
+    members = []
+    for found in response.members:
+        try:
+            subscription = decode_subscription(bytes(found.metadata))
+        except RemoteProtocolError as error:
+            text = f"member {printable(found.member_id)} joined with bytes that are no subscription"
+            raise RemoteProtocolError(f"{text}; this member leads the group: {error}") from error
+        members.append(Member(found.member_id, subscription, found.group_instance_id))
+    return members
 
 
 def sync_request(
