@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup check fix demo docs bench dist clean
-.PHONY: test test-busy test-matrix test-kills test-real test-long test-hostile test-chaos test-outages test-spark42 test-lowest
+.PHONY: test test-busy test-matrix test-kills test-real test-long test-hostile test-chaos test-chaos-groups test-outages test-spark42 test-lowest
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
 BIN := .venv/bin
@@ -15,7 +15,7 @@ SEED ?= $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 ARGS ?=
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:  ## make .venv: parley with its native kernel (where cargo is), Spark, tools, a Java
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py
@@ -59,6 +59,9 @@ test-hostile: setup  ## a million hostile inputs each way, at clients and at emb
 
 test-chaos: setup  ## kill -9 of everything in an exactly-once job, 20 seeds; writes docs/proof/chaos.md
 	$(BIN)/python -m tests.chaos.run --seeds 1-20 --write docs/proof/chaos.md $(ARGS)
+
+test-chaos-groups: setup  ## kill -9 and long pauses in consumer groups, 14 seeds; writes docs/proof/group-chaos.md (Java 17, mvn)
+	$(BIN)/python -m tests.chaos.groups --seeds 1-14 --write docs/proof/group-chaos.md $(ARGS)
 
 test-outages: setup  ## brokers away for 0.5 to 120 s, beside Spark's own connector; writes docs/proof/outages.md (Java 17, mvn)
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0

@@ -1,1 +1,1 @@
-"""Exactly once under kill -9: see run.py."""
+"""What holds under kill -9: of Spark jobs, run.py, and of consumer groups, groups.py."""

@@ -4,12 +4,12 @@ real brokers of one release.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from parley.client import Client, NewTopic
-from parley.devcluster import LocalCluster
+from parley.devcluster import ClusterSettings, LocalCluster
 from parley.testing.realbroker import RealCluster
 
 RELEASES = {1: "2.4", 2: "3.9", 3: "4.3"}
@@ -58,19 +58,30 @@ def kind_of(release: str | None) -> str:
 
 
 @contextmanager
-def started(release: str | None, topics: tuple[str, ...]) -> Iterator[Cluster]:
-    """Yield three brokers, real ones where a release is named, with these
-    topics of three partitions.
+def started(
+    release: str | None,
+    topics: tuple[str, ...],
+    *,
+    embedded_releases: Mapping[int, str] = RELEASES,
+    settings: ClusterSettings | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
+    """Yield three brokers, real ones where a release is named, with these topics of three
+    partitions.
+
+    `settings` are of embedded brokers, `properties` of real ones.
     """
     if release is None:
-        with LocalCluster(brokers=REPLICAS, releases=RELEASES) as embedded:
+        with LocalCluster(
+            brokers=REPLICAS, releases=embedded_releases, settings=settings
+        ) as embedded:
             _make(embedded, topics)
             yield embedded
     else:
         with RealCluster(
             release,
             brokers=REPLICAS,
-            properties=_REAL_PROPERTIES,
+            properties={**_REAL_PROPERTIES, **(properties or {})},
             separate_controller=release >= "3.3",
         ) as real:
             _make(_Real(real), topics)

@@ -30,6 +30,7 @@ from parley.client import EARLIEST, LATEST, Client, FetchOptions, TopicPartition
 
 from . import processes
 from .brokers import REPLICAS, Cluster, kind_of, started
+from .table import line_of, put_line
 
 ROOT = Path(__file__).parents[2]
 SOURCE, SINK = "in", "out"
@@ -62,28 +63,25 @@ class Account:
         """Whether every row is there once."""
         return self.rows > 0 and self.lost == self.duplicated == self.held_back == 0
 
-    def line(self) -> str:
+    def cells(self) -> list[object]:
         """Return the account as a line of the table."""
-        kills = ", ".join(self.kills)
-        cells = (
+        return [
             self.seed,
             self.brokers,
-            kills,
+            ", ".join(self.kills),
             self.starts,
             self.batches,
             self.rows,
             self.lost,
             self.duplicated,
             round(self.seconds),
-        )
-        return f"| {' | '.join(map(str, cells))} |"
+        ]
 
 
 COLUMNS = (
     "seed", "brokers", "killed, in this order", "starts of the job", "micro-batches", "rows",
     "lost", "duplicated", "seconds",
 )  # fmt: skip
-HEAD = f"| {' | '.join(COLUMNS)} |"
 
 
 class Run:
@@ -298,30 +296,14 @@ def main() -> int:
     accounts = []
     for seed in range(int(first), int(last or first) + 1):
         accounts.append(one(seed, tuple(given.kinds.split(",")), _say, given.real))
-        print(accounts[-1].line(), flush=True)
+        print(line_of(accounts[-1].cells()), flush=True)
         if given.write:
-            write_page(given.write, accounts[-1])
+            put_line(given.write, "runs", COLUMNS, accounts[-1].cells())
     return 0 if all(account.good for account in accounts) else 1
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def write_page(page: Path, account: Account) -> None:
-    """Put a run into the table between a page's two marks, where a run with this
-    seed stood or in its order.
-    """
-    before, rest = page.read_text().split("<!-- runs -->\n", 1)
-    table, after = rest.split("<!-- end of runs -->", 1)
-    lines = {
-        int(line.split("|")[1]): line
-        for line in table.splitlines()
-        if line.startswith("| ") and line != HEAD
-    }
-    lines[account.seed] = account.line()
-    table = "\n".join([HEAD, "|---" * len(COLUMNS) + "|", *(lines[seed] for seed in sorted(lines))])
-    page.write_text(f"{before}<!-- runs -->\n\n{table}\n\n<!-- end of runs -->{after}")
 
 
 if __name__ == "__main__":

@@ -84,6 +84,14 @@ class Coordination:
                 return one.id
         return None
 
+    def is_held(self, instance_id: str | None) -> bool:
+        """Whether an instance id is a member's that the coordinator has not seen leave: others are
+        refused until its session ends (KIP-848).
+        """
+        modern = self.cluster.state.consumer_groups.get(GROUP)
+        static = modern and instance_id and modern.static(instance_id)
+        return bool(static and not static.is_away)
+
     @property
     def generation(self) -> int:
         """The generation, or epoch, at the coordinator."""

@@ -5,6 +5,7 @@ shown, and what it asked for.
 from __future__ import annotations
 
 from asyncio import Task
+from collections import Counter
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
@@ -23,6 +24,10 @@ CLIENT = {
     "default_api_timeout_ms": 12_000,
     "metadata_max_age_ms": 5_000,
 }
+
+
+CHECKED = Counter[str]()
+"""How often each invariant was looked at, where it had something to say, over all worlds."""
 
 
 class Flavour(NamedTuple):
@@ -126,6 +131,7 @@ class Member(ConsumerRebalanceListener):
         """Hold what was assigned."""
         generation = self.consumer.group_metadata().generation_id
         assert self.alive, f"{self}: assigned {assigned} after its end (I7)"
+        CHECKED.update(("I1", "I5", "I7") if assigned else ("I7",))
         for tp in assigned:
             assert tp not in self.held, f"{self}: {tp} was assigned twice (I7)"
             again = self.world.flavour.keeps and self.given_up.get(tp) == generation
@@ -155,6 +161,7 @@ class Member(ConsumerRebalanceListener):
 
     def _drop(self, partitions: list[TopicPartition], what: str) -> None:
         assert self.alive, f"{self}: {what} {partitions} after its end (I7)"
+        CHECKED["I7"] += 1
         assert partitions, f"{self}: nothing was {what}, and it was called (I7)"
         for tp in partitions:
             assert tp in self.held, f"{self}: {tp} was {what} and is not held (I7)"
@@ -167,6 +174,7 @@ class Member(ConsumerRebalanceListener):
         assert self.consumer.assignment() == set(self.held), (
             f"{self}: the assignment is not what was shown"
         )
+        CHECKED["I5"] += bool(self.held)
         for tp, part in self.held.items():
             assert self.consumer._core.part(tp) is part, (
                 f"{self}: {tp} was begun again while it was kept (I5)"

@@ -50,6 +50,7 @@ from parley_laboratory.virtual import VirtualTime
 
 from .group_coordination import Coordination
 from .group_member import (
+    CHECKED,
     CLIENT,
     FLAVOURS,
     GROUP,
@@ -229,6 +230,8 @@ class World(Coordination):
             ending.result()
             assert not member.held, f"{member}: it ended with {sorted(member.held)} (I7)"
             member.alive = False
+            if self.is_held(member.instance_id):  # its farewell was lost
+                self._killed.add(member.instance_id)
 
     @staticmethod
     async def _end(member: Member) -> None:
@@ -337,6 +340,7 @@ class World(Coordination):
             member.check()
         asked = sum(len(self.cluster.requests(api)) for api in GROUP_APIS)
         self.cluster.clear_requests()
+        CHECKED["I10"] += asked > 0
         # each member may ask some times at once, and then once in 20 ms
         self._allowed = min(self._allowed - asked * 20.0, 2_000.0)
         assert self._allowed > -1_500.0 * max(3, len(self.members)), (
@@ -374,6 +378,8 @@ class World(Coordination):
             self.cluster.requests("ConsumerGroupHeartbeat")
         )
         assert beats <= 4 * len(self.live), f"{beats} heartbeats in three intervals (I10)"
+        CHECKED.update(("I3", "I4", "I8", "I10"))
+        CHECKED["I6"] += len({one.topics for one in self.live}) == 1
         self.check_replay()
 
     def _poll_until(

@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 )
 
 from . import group_world
+from .group_member import CHECKED
 
 MOST_MEMBERS = 4
 WHICH = st.integers(0, MOST_MEMBERS - 1)
@@ -205,11 +206,16 @@ def explore(examples: int, steps: int, *, same_each_time: bool) -> None:
 
 @pytest.fixture
 def steps(capsys: pytest.CaptureFixture[str]) -> Iterator[Steps]:
-    """The account, empty at first and printed in the end."""
+    """The account, empty at first and printed in the end: how often each rule was used, and how
+    often each invariant had something to say.
+    """
     STEPS.__init__()  # type: ignore[misc]
+    CHECKED.clear()
     yield STEPS
+    checked = {name: CHECKED[name] for name in sorted(CHECKED, key=lambda name: int(name[1:]))}
     with capsys.disabled():
         print(f"\n{STEPS.total} steps: {dict(sorted(STEPS.done.items()))}")
+        print(f"looked at: {checked}")
 
 
 @pytest.mark.timeout(900)  # fifteen seconds on a quiet machine
@@ -223,3 +229,4 @@ def test_what_must_hold_of_groups_holds_over_two_thousand_steps(steps: Steps) ->
 def test_what_must_hold_of_groups_holds_over_fifty_thousand_steps(steps: Steps) -> None:
     explore(510, 100, same_each_time=False)
     assert steps.total >= 50_000
+    assert set(CHECKED) == {f"I{number}" for number in range(1, 11)}
