@@ -454,3 +454,20 @@ def test_h7_who_syncs_after_the_leader_has_synced_in_time() -> None:
     for _ in range(REBALANCE_MS // SESSION_MS * 2):
         at.after(SESSION_MS // 2)
         assert (at.beat(leader), at.beat(follower)) == (codes.NONE, codes.NONE)
+
+
+def test_h7_who_comes_back_in_place_of_one_that_has_not_synced_is_to_sync() -> None:
+    """The id before is nobody's when the time to sync is over."""
+    at = Coordinator()
+    leader = at.joined().member_id
+    waits = at.join(instance="i")
+    at.join(leader)
+    assert waits.answer is not None
+    at.sync(leader)
+    again = [at.joined(instance="i").member_id for _ in range(2)]
+    for _ in range(REBALANCE_MS // SESSION_MS * 2):
+        at.after(SESSION_MS // 2)
+        assert at.beat(leader) in (codes.NONE, codes.REBALANCE_IN_PROGRESS)
+        if again[-1] in at.group.members:
+            at.beat(again[-1])
+    assert list(at.group.members) == [leader]

@@ -187,6 +187,8 @@ class ClassicGroup:
         self.members = {
             new_id if name == old.id else name: one for name, one in self.members.items()
         }
+        if old.id in self._unsynced:  # who has the place now is to sync in its stead
+            self._unsynced = self._unsynced - {old.id} | {new_id}
         old.id = new_id
         self.leader = new_id if led_by and led_by not in self.members else led_by
         old.update(join)
