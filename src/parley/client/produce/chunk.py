@@ -194,14 +194,11 @@ class RecordChunk:
         """Return where a row of a batch is."""
         offset = call.base_offset
         if offset >= 0:
-            offset += self._place(row) - call.first
+            offset += (row if self._order is None else self._place(row)) - call.first
         time_ms = call.log_append_time_ms
-        partition = call.partition
+        topic, partition = call.partition
         return RecordMetadata(
-            partition.topic,
-            partition.partition,
-            offset,
-            time_ms if time_ms >= 0 else int(self.times[row]),
+            topic, partition, offset, time_ms if time_ms >= 0 else int(self.times[row])
         )
 
     def rows_of(self, call: BatchCall) -> Iterator[int]:
@@ -218,18 +215,19 @@ class RecordChunk:
         calls = self.calls
         if len(calls) == 1:
             return calls[0]
-        return calls[bisect_right(calls, self._place(row), key=_FIRST) - 1]
+        place = row if self._order is None else self._place(row)
+        return calls[bisect_right(calls, place, key=_FIRST) - 1]
 
     def _place(self, row: int) -> int:
-        if self._order is None:
-            return row
-        if self._places is None:
+        """Return a row's place among the records in the order of the batches."""
+        places = self._places
+        if places is None:
             places = array("i", bytes(4 * self.rows))
-            for start, rows in self._order:
+            for start, rows in self._order or ():
                 for place, one in enumerate(rows, start):
                     places[one] = place
             self._places = places
-        return self._places[row]
+        return places[row]
 
 
 class _Outcome:
@@ -265,10 +263,13 @@ class _Outcome:
         return call
 
     def _metadata(self) -> RecordMetadata:
-        call = self._ended()
-        if call.error is not None:
+        chunk, row = self._chunk, self._row
+        call = chunk.call_of(row)
+        if call is None or not call.done or call.error is not None:
+            call = self._ended()
+            assert call.error is not None
             raise failure(call.error, in_doubt=call.in_doubt) from call.error.__cause__
-        return self._chunk.metadata(self._row, call)
+        return chunk.metadata(row, call)
 
 
 class AsyncAcknowledgement(_Outcome):

@@ -15,8 +15,7 @@ from parley.client.options.values import (
 )
 
 if TYPE_CHECKING:
-    from parley.client.producer.options import Partitioner
-    from parley.client.producer.record import ProducerInterceptor, Serializer
+    from parley.client.producer.record import Partitioner, ProducerInterceptor, Serializer
 
 
 class ProducerOnlyValues(TypedDict, total=False):

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from parley.client.options.client_options import ClientOptions, ProduceOptions
 from parley.client.options.fields import option, unknown_option
-from parley.client.producer.record import ProducerInterceptor, Serializer
+from parley.client.producer.record import Partitioner, ProducerInterceptor, Serializer
 from parley.errors import ConfigError, nearest_hint
 from parley.types import shown
 
 if TYPE_CHECKING:
     from parley.client.producer.option_values import ProducerOptionValues
 
-Partitioner: TypeAlias = Callable[[str, bytes | None, Sequence[int], Sequence[int]], int]
-"""`partitioner(topic, key, partitions, available)` returns a record's partition, one of
-`partitions`; those that have a leader now are `available`.
-"""
 PARTITIONERS = (
     "murmur2",
     "murmur2_random",

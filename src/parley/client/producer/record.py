@@ -17,6 +17,10 @@ log = logging.getLogger("parley.client")
 BATCH_BYTES = 96
 """What one record and its batch take beside key, value and headers, at most."""
 Serializer: TypeAlias = Callable[[object], bytes | None]
+Partitioner: TypeAlias = Callable[[str, bytes | None, Sequence[int], Sequence[int]], int]
+"""`partitioner(topic, key, partitions, available)` returns a record's partition, one of
+`partitions`; those that have a leader now are `available`.
+"""
 RecordHeaders: TypeAlias = Iterable[tuple[str, bytes | None]]
 Checked: TypeAlias = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]
 """Value, key and headers as bytes, and about how many bytes they take in a batch."""

@@ -1,0 +1,303 @@
+"""One producer of records in a process of its own: how fast, how soon acknowledged, how large.
+
+    python -m benchmarks.jobs.records CLIENT MODE BOOTSTRAP TOPIC RECORDS [BROKER_PID]
+
+MODE rate: sends as fast as it can, until all are acknowledged. latency: 10,000 a second, from the
+call to the acknowledgement. memory: all wait for a broker that stands still (BROKER_PID).
+Every client: acks=all, idempotent, linger 5 ms, 100-byte values, 8-byte keys, no compression.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+VALUE = b"v" * 100
+KEYS = [b"%08d" % number for number in range(1_000)]
+RATE_PER_S = 10_000
+MIB = 2**20
+
+
+@dataclass
+class Job:
+    bootstrap: str
+    topic: str
+    records: int
+    broker_pid: int
+
+
+def settings(job: Job) -> dict[str, object]:
+    return {"bootstrap_servers": job.bootstrap, "linger_ms": 5}
+
+
+def parley_send(job: Job) -> dict[str, float]:
+    from parley import AsyncProducer
+
+    async def work() -> dict[str, float]:
+        async with AsyncProducer(**settings(job)) as producer:
+            await producer.send_and_wait(job.topic, VALUE, KEYS[0])
+            send, topic, keys = producer.send, job.topic, KEYS
+            began = time.perf_counter()
+            sent = [await send(topic, VALUE, keys[n % 1_000]) for n in range(job.records)]
+            await producer.flush()
+            seconds = time.perf_counter() - began
+            for one in sent:
+                one.result()
+            return {"seconds": seconds, "seconds_with_results": time.perf_counter() - began}
+
+    return asyncio.run(work())
+
+
+def aiokafka(job: Job) -> dict[str, float]:
+    from aiokafka import AIOKafkaProducer
+
+    async def work() -> dict[str, float]:
+        producer = AIOKafkaProducer(**settings(job), enable_idempotence=True)
+        await producer.start()
+        await producer.send_and_wait(job.topic, VALUE, key=KEYS[0])
+        began = time.perf_counter()
+        sent = [
+            await producer.send(job.topic, VALUE, key=KEYS[n % 1_000]) for n in range(job.records)
+        ]
+        await producer.flush()
+        seconds = time.perf_counter() - began
+        for one in sent:
+            one.result()
+        await producer.stop()
+        return {"seconds": seconds}
+
+    return asyncio.run(work())
+
+
+def parley_produce(job: Job) -> dict[str, float]:
+    from parley import Producer
+
+    acknowledged = 0
+
+    def delivered(error: object, metadata: object) -> None:
+        nonlocal acknowledged
+        if error is not None:
+            raise SystemExit(str(error))
+        acknowledged += 1
+
+    with Producer(**settings(job)) as producer:
+        producer.produce(job.topic, VALUE, KEYS[0]).result()
+        produce, topic, keys = producer.produce, job.topic, KEYS
+        began = time.perf_counter()
+        for n in range(job.records):
+            produce(topic, VALUE, keys[n % 1_000], on_delivery=delivered)
+        producer.flush()
+        seconds = time.perf_counter() - began
+    assert acknowledged == job.records
+    return {"seconds": seconds}
+
+
+def confluent_producer(job: Job, **options: object) -> object:
+    from confluent_kafka import Producer
+
+    return Producer(
+        {
+            "bootstrap.servers": job.bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "partitioner": "murmur2_random",
+            **options,
+        }
+    )
+
+
+def confluent(job: Job) -> dict[str, float]:
+    acknowledged = 0
+
+    def delivered(error: object, message: object) -> None:
+        nonlocal acknowledged
+        if error is not None:
+            raise SystemExit(str(error))
+        acknowledged += 1
+
+    producer = confluent_producer(job, **{"queue.buffering.max.messages": 1_000_000})
+    producer.produce(job.topic, VALUE, KEYS[0])
+    producer.flush()
+    produce, poll, topic, keys = producer.produce, producer.poll, job.topic, KEYS
+    began = time.perf_counter()
+    for n in range(job.records):
+        produce(topic, VALUE, keys[n % 1_000], on_delivery=delivered)
+        poll(0)
+    producer.flush()
+    seconds = time.perf_counter() - began
+    assert acknowledged == job.records
+    return {"seconds": seconds}
+
+
+# ── latency ──────────────────────────────────────────────────────────────────
+
+
+def percentiles(latencies: list[float]) -> dict[str, float]:
+    ordered = sorted(latencies[len(latencies) // 10 :])  # the beginning warms up
+    return {
+        "p50_ms": ordered[len(ordered) // 2] * 1000,
+        "p99_ms": ordered[len(ordered) * 99 // 100] * 1000,
+    }
+
+
+def paced(job: Job, send: Callable[[int], object]) -> None:
+    began = time.perf_counter()
+    sent = 0
+    while sent < job.records:
+        due = min(job.records, int((time.perf_counter() - began) * RATE_PER_S))
+        for number in range(sent, due):
+            send(number)
+        sent = max(sent, due)
+        time.sleep(0.001)
+
+
+def parley_send_latency(job: Job) -> dict[str, float]:
+    from parley import AsyncProducer
+
+    latencies: list[float] = []
+
+    async def one(send: Callable[..., Awaitable[Awaitable[object]]], number: int) -> None:
+        began = time.perf_counter()
+        await (await send(job.topic, VALUE, KEYS[number % 1_000]))
+        latencies.append(time.perf_counter() - began)
+
+    async def work() -> None:
+        async with AsyncProducer(**settings(job)) as producer:
+            await producer.send_and_wait(job.topic, VALUE, KEYS[0])
+            tasks, began, sent = [], time.perf_counter(), 0
+            while sent < job.records:
+                due = min(job.records, int((time.perf_counter() - began) * RATE_PER_S))
+                tasks += [asyncio.ensure_future(one(producer.send, n)) for n in range(sent, due)]
+                sent = max(sent, due)
+                await asyncio.sleep(0.001)
+            await asyncio.gather(*tasks)
+
+    asyncio.run(work())
+    return percentiles(latencies)
+
+
+def parley_produce_latency(job: Job) -> dict[str, float]:
+    from parley import Producer
+
+    latencies: list[float] = []
+    with Producer(**settings(job)) as producer:
+        producer.produce(job.topic, VALUE, KEYS[0]).result()
+
+        def send(number: int) -> None:
+            began = time.perf_counter()
+            producer.produce(
+                job.topic,
+                VALUE,
+                KEYS[number % 1_000],
+                on_delivery=lambda *_: latencies.append(time.perf_counter() - began),
+            )
+
+        paced(job, send)
+        producer.flush()
+    return percentiles(latencies)
+
+
+def confluent_latency(job: Job) -> dict[str, float]:
+    latencies: list[float] = []
+    producer = confluent_producer(job)
+    producer.produce(job.topic, VALUE, KEYS[0])
+    producer.flush()
+    began, sent = time.perf_counter(), 0
+
+    def send(number: int) -> None:
+        at = time.perf_counter()
+        producer.produce(
+            job.topic,
+            VALUE,
+            KEYS[number % 1_000],
+            on_delivery=lambda *_: latencies.append(time.perf_counter() - at),
+        )
+
+    while sent < job.records:
+        due = min(job.records, int((time.perf_counter() - began) * RATE_PER_S))
+        for number in range(sent, due):
+            send(number)
+        sent = max(sent, due)
+        producer.poll(0.001)
+    producer.flush()
+    return percentiles(latencies)
+
+
+# ── memory ───────────────────────────────────────────────────────────────────
+
+
+def resident_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
+
+
+def parley_send_memory(job: Job) -> dict[str, float]:
+    from parley import AsyncProducer
+
+    async def work() -> dict[str, float]:
+        async with AsyncProducer(**settings(job), buffer_memory=1024 * MIB) as producer:
+            await producer.send_and_wait(job.topic, VALUE, KEYS[0])
+            gc.collect()
+            before = resident_mb()
+            os.kill(job.broker_pid, signal.SIGSTOP)
+            try:
+                sent = []
+                for number in range(job.records):
+                    # values of their own, as an application makes them
+                    sent.append(
+                        await producer.send(job.topic, b"%0100d" % number, KEYS[number % 1_000])
+                    )
+                assert not sent[-1].done()
+                return {"mb": resident_mb() - before}
+            finally:
+                os.kill(job.broker_pid, signal.SIGCONT)
+
+    return asyncio.run(work())
+
+
+def confluent_memory(job: Job) -> dict[str, float]:
+    producer = confluent_producer(job, **{"queue.buffering.max.messages": 2 * job.records})
+    producer.produce(job.topic, VALUE, KEYS[0])
+    producer.flush()
+    before = resident_mb()
+    os.kill(job.broker_pid, signal.SIGSTOP)
+    try:
+        for number in range(job.records):
+            producer.produce(
+                job.topic, b"%0100d" % number, KEYS[number % 1_000], on_delivery=print_error
+            )
+        return {"mb": resident_mb() - before}
+    finally:
+        os.kill(job.broker_pid, signal.SIGCONT)
+        producer.flush()
+
+
+def print_error(error: object, message: object) -> None:
+    if error is not None:
+        print(error, file=sys.stderr)
+
+
+JOBS: dict[tuple[str, str], Callable[[Job], dict[str, float]]] = {
+    ("parley_send", "rate"): parley_send,
+    ("parley_produce", "rate"): parley_produce,
+    ("confluent", "rate"): confluent,
+    ("aiokafka", "rate"): aiokafka,
+    ("parley_send", "latency"): parley_send_latency,
+    ("parley_produce", "latency"): parley_produce_latency,
+    ("confluent", "latency"): confluent_latency,
+    ("parley_send", "memory"): parley_send_memory,
+    ("confluent", "memory"): confluent_memory,
+}
+
+
+if __name__ == "__main__":
+    client, mode, bootstrap, topic, records, *pid = sys.argv[1:]
+    job = Job(bootstrap, topic, int(records), int(pid[0]) if pid else 0)
+    print(json.dumps({"records": job.records, **JOBS[client, mode](job)}))

@@ -1,0 +1,118 @@
+"""Records sent while leaders move, connections are cut and tasks are cancelled: the account."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from parley import AsyncProducer, Client, TopicPartition
+from parley.client import EARLIEST, LATEST
+from parley.devcluster import LocalCluster
+from parley.errors import KafkaError
+from parley.testing.delivery import Delivery, settle_account
+
+from ..support import GENEROUS_MS, GENEROUS_S
+
+PARTITIONS = 3
+
+
+def read(cluster: LocalCluster, topic: str) -> list[list[int]]:
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+        return [
+            [
+                int(value)
+                for batch in client.fetch(TopicPartition(topic, index), EARLIEST, LATEST)
+                for value in batch.column("value").to_pylist()
+            ]
+            for index in range(PARTITIONS)
+        ]
+
+
+async def write(
+    cluster: LocalCluster, topic: str, seed: int, *, steps: int, cancel: bool
+) -> tuple[set[int], set[int], set[int]]:
+    """Send numbers while there is trouble; return those acknowledged, failed, and in doubt."""
+    rng = random.Random(seed)
+    sent: dict[int, object] = {}
+    cancelled: set[int] = set()
+    number = 0
+    options = {"linger_ms": 2, "batch_size": 2_000, "delivery_timeout_ms": 4 * GENEROUS_MS}
+    async with AsyncProducer(bootstrap_servers=cluster.bootstrap_servers, **options) as sending:
+        for step in range(steps):
+            trouble = rng.randrange(4)
+            if trouble == 0:
+                partition = TopicPartition(topic, rng.randrange(PARTITIONS))
+                await asyncio.to_thread(cluster.move_leader, *partition, rng.choice((1, 2, 3)))
+            elif trouble == 1:
+                cluster.faults.cut("Produce", executed=rng.random() < 0.5, times=rng.randrange(3))
+            elif trouble == 2:
+                cluster.faults.cut("Produce", after_bytes=rng.randrange(40), executed=True)
+            for _ in range(rng.randrange(1, 120)):
+                mine = number
+                number += 1
+                value, key = b"%d" % mine, b"%d" % (mine % 50)
+                if cancel and rng.random() < 0.3:
+                    task = asyncio.ensure_future(sending.send_and_wait(topic, value, key))
+                    for _ in range(rng.randrange(6)):
+                        await asyncio.sleep(0)
+                    task.cancel()
+                    try:
+                        await task
+                        sent[mine] = None
+                    except asyncio.CancelledError:
+                        cancelled.add(mine)
+                else:
+                    sent[mine] = await sending.send(topic, value, key)
+            if step % 5 == 0:
+                await asyncio.sleep(0.005)
+        await asyncio.wait_for(sending.flush(), 2 * GENEROUS_S)
+    acknowledged, failed, doubt = set(), set(), set(cancelled)
+    for mine, acknowledgement in sent.items():
+        if acknowledgement is None:
+            acknowledged.add(mine)
+            continue
+        assert acknowledgement.done()
+        try:
+            await acknowledgement
+            acknowledged.add(mine)
+        except KafkaError:
+            (doubt if acknowledgement.in_doubt else failed).add(mine)
+    return acknowledged, failed, doubt
+
+
+def account(cluster: LocalCluster, topic: str, acknowledged: set[int]) -> Delivery:
+    cluster.faults.clear()
+    return settle_account(acknowledged, read(cluster, topic))
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("cancel", [False, True])
+def test_each_record_is_acknowledged_once_and_in_order_or_its_failure_is_known(
+    cluster: LocalCluster, seed: int, cancel: bool
+) -> None:
+    topic = f"faults-{seed}-{cancel}"
+    cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
+    acknowledged, failed, doubt = asyncio.run(write(cluster, topic, seed, steps=12, cancel=cancel))
+    delivery = account(cluster, topic, acknowledged)
+    assert delivery.perfect, str(delivery)
+    written = {value for partition in read(cluster, topic) for value in partition}
+    assert not written & failed  # what is said not to be written is not
+    assert written <= acknowledged | doubt
+    if not cancel:
+        assert not failed
+        assert not doubt
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_ten_thousand_cancellations_lose_no_account(cluster: LocalCluster, seed: int) -> None:
+    topic = f"cancelled-{seed}"
+    cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
+    acknowledged, failed, doubt = asyncio.run(write(cluster, topic, seed, steps=300, cancel=True))
+    delivery = account(cluster, topic, acknowledged)
+    assert delivery.perfect, str(delivery)
+    assert len(doubt) > 1_000
+    written = {value for partition in read(cluster, topic) for value in partition}
+    assert not written & failed
