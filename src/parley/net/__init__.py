@@ -7,8 +7,8 @@ Map: `stream` is what a network is; `asyncio_backend`, `asyncio_listener` and `m
 behind it, `clock` beside it. Clients: `opening` makes a `connection` (`login`, `tls`, `oauth`),
 which gives a `reply`; `endings` is what is said when it is over. `pool` keeps them as `pool_plan`
 says, `probe_outcomes` remembers addresses. Brokers: `server`, `server_connection`,
-`server_settings`, `idle`. Both: `address`, `options`, `failures`, `work`, `shared`, `lines`;
-`blocking` makes blocking methods.
+`server_settings`, `idle`. Registries: `http_client`, `http_server`. `address`, `options`,
+`failures`, `work`, `shared`, `lines`; `blocking` makes blocking methods.
 """
 
 from __future__ import annotations

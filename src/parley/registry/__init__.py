@@ -1,0 +1,29 @@
+"""A client of schema registries that speak Confluent's REST protocol: Confluent's own, Karapace,
+Redpanda's, Apicurio's under `/apis/ccompat/v7`, and the embedded one.
+
+>>> from parley.registry import Schema, SchemaRegistryClient
+>>> registry = SchemaRegistryClient("http://localhost:8081")
+>>> registered = registry.register_schema("cities-value", Schema('"string"'))
+>>> registry.get_schema(registered.id).text
+'"string"'
+
+Map: `client` and its form for event loops, `async_client`. `rest` asks one URL after the other, as
+`options` say; `answers` reads what they answer.
+"""
+
+from parley.registry.answers import Compatibility, RegisteredSchema
+from parley.registry.async_client import AsyncSchemaRegistryClient
+from parley.registry.client import SchemaRegistryClient
+from parley.registry.options import RegistryOptions
+from parley.serdes import NamedSchema, Schema, SchemaReference
+
+__all__ = [
+    "AsyncSchemaRegistryClient",
+    "Compatibility",
+    "NamedSchema",
+    "RegisteredSchema",
+    "RegistryOptions",
+    "Schema",
+    "SchemaReference",
+    "SchemaRegistryClient",
+]
