@@ -22,6 +22,10 @@ from parley_laboratory.shares import set_group
 ROOT = Path(__file__).parent.parent
 ADDRESS = "localhost:9092"
 """What stands in examples for a broker's address."""
+REGISTRY = "http://localhost:8081"
+"""What stands in examples for a schema registry's URL."""
+_registries: list[str] = []
+"""The registry of the cluster that runs for examples, if one does."""
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(
     r"^(?:<!-- fragment: (?P<reason>[^\n]+) -->\n)?```python\n(?P<text>.*?)^```$",
@@ -59,7 +63,7 @@ def failures(module: str, bootstrap_servers: str, **names: object) -> list[str]:
         for example in one.examples:
             if doctest.SKIP in example.options:
                 said.append(f"{one.name}: an example is skipped; let it run")
-            example.source = example.source.replace(ADDRESS, bootstrap_servers)
+            example.source = _placed(example.source, bootstrap_servers)
         runner.run(one, out=said.append)
     return said
 
@@ -86,16 +90,21 @@ def programs() -> list[tuple[Path, int, str]]:
 def run(document: Path, line: int, text: str, bootstrap_servers: str) -> None:
     """Run a program in this process."""
     exec(
-        compile(text.replace(ADDRESS, bootstrap_servers), f"{document}, line {line}", "exec"),
+        compile(_placed(text, bootstrap_servers), f"{document}, line {line}", "exec"),
         {"__name__": "example"},
     )
+
+
+def _placed(text: str, bootstrap_servers: str) -> str:
+    registry = _registries[-1] if _registries else REGISTRY
+    return text.replace(ADDRESS, bootstrap_servers).replace(REGISTRY, registry)
 
 
 @contextmanager
 def cluster_of_examples() -> Iterator[str]:
     """Yield the address of a cluster that has what examples read and write."""
     with (
-        LocalCluster(brokers=1) as cluster,
+        LocalCluster(brokers=1, schema_registry=True) as cluster,
         Client(bootstrap_servers=cluster.bootstrap_servers) as client,
     ):
         for topic in ("flights", "copies", "in", "out"):
@@ -103,4 +112,8 @@ def cluster_of_examples() -> Iterator[str]:
         for group in ("jobs", "tasks", "workers", "checkers"):
             set_group(cluster.broker(1).address, group, {"share.auto.offset.reset": "earliest"})
         client.produce("flights", pa.table({"key": ["osl", "kef"], "value": ["SK4035", "FI318"]}))
-        yield cluster.bootstrap_servers
+        _registries.append(cluster.schema_registry.url)
+        try:
+            yield cluster.bootstrap_servers
+        finally:
+            _registries.pop()

@@ -36,7 +36,7 @@ CLIENT_PAGES = {
                   ["GroupDescription", "MemberDescription", "GroupListing", "PartitionLag"]),
 }  # fmt: skip
 """Page → its title and names. What stands on none of them comes on `values.md`."""
-SCHEMA_MODULES = ("parley.serdes",)
+SCHEMA_MODULES = ("parley.registry", "parley.serdes")
 """What `schemas.md` has the names of."""
 _WITHOUT_DOCSTRING = {"__version__": "The version of parley that is installed."}
 _OPTION_GROUPS = (

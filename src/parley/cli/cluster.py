@@ -19,6 +19,8 @@ from parley.cli.cluster_security import (
     data_folder,
     make_listeners,
     read_users,
+    registry_file,
+    registry_listener,
 )
 from parley.cli.cluster_settings import cluster_settings, parse_broker_ids
 from parley.cli.completion import (
@@ -150,6 +152,19 @@ def start(
             autocompletion=complete_client_auth,
         ),
     ] = "none",
+    schema_registry: Annotated[
+        bool,
+        typer.Option("--schema-registry", help="Start a schema registry beside the brokers."),
+    ] = False,
+    schema_registry_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            metavar="PORT",
+            help="The schema registry's port; starts one. [default: a free port]",
+        ),
+    ] = None,
     output_format: FormatOption = None,
 ) -> None:
     """Start a cluster and run it until Ctrl-C.
@@ -163,6 +178,9 @@ def start(
     Kafka's tools and for parley's --command-config is written there too, with the CA and a
     password; with several listeners each has its own, such as client.SASL_SSL.properties. TLS needs
     the extra tls.
+
+    The schema registry speaks http, or as the first listener does: https, with a login by name and
+    password. What its clients need is in schema-registry.properties.
     """
     listeners = make_listeners(
         security_protocol or [PLAINTEXT],
@@ -184,6 +202,7 @@ def start(
         port=port,
         settings=cluster_settings(host, override or [], rack or []),
         listeners=listeners,
+        schema_registry=registry_listener(schema_registry, schema_registry_port, listeners),
     )
     received = asyncio.run(_run(local, data, output_format))
     if received == signal.SIGINT:
@@ -267,7 +286,9 @@ async def _run(
         loop.add_signal_handler(number, stop, number)
     with data_folder(data) as folder:
         async with cluster, Control(cluster, folder) as control:
-            _announce(cluster, control.path, client_files(cluster, folder), output_format)
+            registry = registry_file(cluster, folder) if cluster.has_schema_registry else None
+            files = client_files(cluster, folder)
+            _announce(cluster, control.path, files, registry, output_format)
             received = await stopped
             say("stopping")
     return received
@@ -277,9 +298,12 @@ def _announce(
     cluster: AsyncLocalCluster,
     control: Path,
     files: Mapping[str, Path],
+    registry: Path | None,
     output_format: OutputFormat | None,
 ) -> None:
-    """Print where the cluster is. `files` are the clients' properties by their listener."""
+    """Print where the cluster is. `files` are the clients' properties by their listener,
+    `registry` those of the schema registry's clients.
+    """
     rows = [
         {
             "broker": broker.id,
@@ -301,6 +325,9 @@ def _announce(
                 for name in cluster.listeners
             },
         }
+        if registry is not None:
+            url = cluster.schema_registry.url
+            document["schema_registry"] = {"url": url, "client_properties": str(registry)}
         if first in files:
             document["client_properties"] = str(files[first])
         print_document("cluster start", document)
@@ -309,6 +336,9 @@ def _announce(
             print(f"bootstrap.servers={cluster.bootstrap_servers}")
             for name in others:
                 print(f"bootstrap.servers.{name}={cluster.bootstrap(name)}")
+            if registry is not None:
+                print(f"schema.registry.url={cluster.schema_registry.url}")
+                print(f"{registry.name}={registry}")
             print(f"control={control}")
             for path in files.values():
                 print(f"{path.name}={path}")

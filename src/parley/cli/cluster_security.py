@@ -6,12 +6,12 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from parley.cli.output import say
-from parley.devcluster import AsyncLocalCluster, Security
+from parley.devcluster import AsyncLocalCluster, RegistryListener, Security
 from parley.errors import ConfigError
 from parley.types import Secret
 
@@ -86,6 +86,31 @@ def parse_users(entries: Sequence[str]) -> dict[str, Secret]:
             raise ConfigError(f'the user "{name}" is named twice')
         found[name] = Secret(password or secrets.token_urlsafe(12))
     return found
+
+
+def registry_listener(
+    wanted: bool, port: int | None, listeners: Mapping[str, Security]
+) -> RegistryListener | bool:
+    """Return how the schema registry listens, False for none: as the first listener of the brokers.
+
+    https where that speaks TLS, a login by name and password where that wants one.
+    """
+    if not wanted and port is None:
+        return False
+    return RegistryListener(next(iter(listeners.values())), port or 0)
+
+
+def registry_file(cluster: AsyncLocalCluster, folder: Path) -> Path:
+    """Write what clients of the schema registry need into a folder, and return the file's path."""
+    config = cluster.schema_registry.client_config()
+    ca = config.pop("ssl.truststore.certificates", None)
+    if ca is not None:
+        config["ssl.truststore.location"] = str(_write(folder / "ca.pem", ca))
+        config["ssl.truststore.type"] = "PEM"
+    if "basic.auth.user.info" in config:
+        config["basic.auth.credentials.source"] = "USER_INFO"
+    text = "".join(f"schema.registry.{name}={_escaped(one)}\n" for name, one in config.items())
+    return _write(folder / "schema-registry.properties", text)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from parley.devcluster.broker import Broker
 from parley.devcluster.cluster import DEFAULT_BROKERS, DEFAULT_RELEASE, AsyncLocalCluster
 from parley.devcluster.faults.calls import AsyncFaults
 from parley.devcluster.group_calls import AsyncGroups
+from parley.devcluster.registry.server import AsyncSchemaRegistry, RegistryListener
 from parley.devcluster.scenes import AsyncScenes
 from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.security import Security
@@ -82,10 +83,11 @@ class LocalCluster:
         seed: int | None = None,
         security: Security | None = None,
         listeners: Mapping[str, Security] | None = None,
+        schema_registry: bool | Security | RegistryListener = False,
     ) -> None:
         self._cluster: AsyncLocalCluster = AsyncLocalCluster(
             brokers, release, releases=releases, data_dir=data_dir, port=port, settings=settings,
-            seed=seed, security=security, listeners=listeners,
+            seed=seed, security=security, listeners=listeners, schema_registry=schema_registry,
         )  # fmt: skip
         self._thread = LoopThread()
         self.faults = Faults(self._cluster.faults, self._thread)
@@ -175,6 +177,11 @@ class LocalCluster:
     ) -> dict[str, str]:
         """Return how a client connects, by client.properties' names; a password is among them."""
         return self._cluster.client_properties(user, mechanism, listener=listener)
+
+    @property
+    def schema_registry(self) -> SchemaRegistry:
+        """The schema registry. Raises ConfigError for a cluster that has none."""
+        return SchemaRegistry(self._cluster.schema_registry, self._thread)
 
     @property
     def cluster_id(self) -> str:
@@ -281,6 +288,34 @@ class Groups:
 
     expire_member = in_loop(AsyncGroups.expire_member)
     expire_offsets = in_loop(AsyncGroups.expire_offsets)
+
+
+class SchemaRegistry:
+    """The schema registry of one cluster: `LocalCluster.schema_registry`."""
+
+    def __init__(self, registry: AsyncSchemaRegistry, thread: LoopThread) -> None:
+        self._registry = registry
+        self._run = thread.run
+
+    def _async(self) -> AsyncSchemaRegistry:
+        return self._registry
+
+    @property
+    def url(self) -> str:
+        """Where it is. The port is there once it has run."""
+        return self._registry.url
+
+    @property
+    def running(self) -> bool:
+        """Whether it answers."""
+        return self._registry.running
+
+    start = blocking(AsyncSchemaRegistry.start)
+    stop = blocking(AsyncSchemaRegistry.stop)
+    client_config = in_loop(AsyncSchemaRegistry.client_config)
+    requests = in_loop(AsyncSchemaRegistry.requests)
+    clear_requests = in_loop(AsyncSchemaRegistry.clear_requests)
+    fail = in_loop(AsyncSchemaRegistry.fail)
 
 
 class BrokerHandle:

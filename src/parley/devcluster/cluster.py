@@ -22,10 +22,12 @@ from parley.devcluster.faults.faults import FaultQueue
 from parley.devcluster.faults.requests import JournalEntry, Requests, VersionsUsed
 from parley.devcluster.group_calls import AsyncGroups
 from parley.devcluster.refusals import refusals
+from parley.devcluster.registry.schemas_topic import SchemasTopic
+from parley.devcluster.registry.server import AsyncSchemaRegistry, RegistryListener
 from parley.devcluster.scenes import AsyncScenes, BrokerStatus
 from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.listeners import Listeners, ports_of, wanted_listeners
-from parley.devcluster.security.security import Security
+from parley.devcluster.security.security import ListenerSecurity, Security
 from parley.devcluster.state.agreement import Agreement, check_agreement
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
 from parley.devcluster.state.groups.offsets import TRANSACTION
@@ -35,7 +37,7 @@ from parley.devcluster.state.retention import apply_retention
 from parley.devcluster.state.transactions.transaction import Transaction
 from parley.devcluster.timers import Planned, Timed, Timers, time_of_day
 from parley.errors import ConfigError, DataLossError
-from parley.net import AdvancingClock, Backend, Clock, ManualClock
+from parley.net import Address, AdvancingClock, Backend, Clock, ManualClock
 from parley.records import crc_is_right
 from parley.types import format_uuid
 
@@ -56,8 +58,9 @@ class AsyncLocalCluster:
     cluster and topic ids repeatable. `security` is what clients must do to connect: TLS, a login.
     `listeners` gives every broker several sockets, each with a name and a security of its own;
     clients of one are given the brokers' addresses on it. `backend` is the network, sockets if not
-    given. Raises ConfigError for unknown releases and broker ids, and for releases that cannot do
-    what is wanted.
+    given. `schema_registry` starts one beside the brokers; a `Security` says who may ask it, a
+    `RegistryListener` also its port. Raises
+    ConfigError for unknown releases and broker ids, and for releases that cannot do what is wanted.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class AsyncLocalCluster:
         security: Security | None = None,
         listeners: Mapping[str, Security] | None = None,
         backend: Backend | None = None,
+        schema_registry: bool | Security | RegistryListener = False,
     ) -> None:
         ids = broker_ids(brokers)
         self.settings = settings or ClusterSettings()
@@ -103,6 +107,25 @@ class AsyncLocalCluster:
         """What is done to the brokers: cut off, held back, elected though not in sync."""
         self.groups = AsyncGroups(self._brokers, self.settings)
         """What is done to consumer groups: members expired, old offsets dropped."""
+        self._registry = self._make_registry(schema_registry)
+
+    def _make_registry(
+        self, wanted: bool | Security | RegistryListener
+    ) -> AsyncSchemaRegistry | None:
+        if wanted is False:
+            return None
+        if isinstance(wanted, Security):
+            wanted = RegistryListener(wanted)
+        listener = wanted if isinstance(wanted, RegistryListener) else RegistryListener()
+        host, authority = self.settings.host, self._listeners.trusted().authority
+        security = ListenerSecurity(listener.security, host, authority)
+        return AsyncSchemaRegistry(security, Address(host, listener.port), self._schemas_topic)
+
+    def _schemas_topic(self) -> SchemasTopic:
+        def magic_of(broker_id: int) -> int:
+            return self.broker(broker_id).profile.release.record_magic
+
+        return SchemasTopic(self.state, lambda: self.now_ms, magic_of)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -122,6 +145,8 @@ class AsyncLocalCluster:
             self._repeat("retention", every_ms, self.apply_retention)
             every_ms = self.settings.offsets_retention_check_interval_ms
             self._repeat("offsets", every_ms, self.groups.expire_offsets)
+            if self._registry is not None:
+                await self._registry.start()
         except BaseException:
             await self.close()
             raise
@@ -163,6 +188,8 @@ class AsyncLocalCluster:
         if self._timers is not None:
             self._timers.cancel()
         try:
+            if self._registry is not None:
+                await self._registry.stop()
             await self._brokers.close()
         finally:
             if self._lock is not None:
@@ -243,6 +270,18 @@ class AsyncLocalCluster:
         releases = [broker.profile.release for broker in self._brokers]
         found = self._listeners.of(listener).client_properties(user, mechanism, releases)
         return {"bootstrap.servers": self.bootstrap(listener), **found}
+
+    @property
+    def has_schema_registry(self) -> bool:
+        """Whether it was made with one."""
+        return self._registry is not None
+
+    @property
+    def schema_registry(self) -> AsyncSchemaRegistry:
+        """The schema registry. Raises ConfigError for a cluster that has none."""
+        if self._registry is None:
+            raise ConfigError("the cluster has no schema registry; give schema_registry=True")
+        return self._registry
 
     @property
     def cluster_id(self) -> str:

@@ -8,7 +8,8 @@ A framing finds out which schema a message names, and where its data begins:
 (SchemaId(number=7), b'data')
 
 Map: `framing` lists the framings, `frames` is what they have in common: `confluent`, `apicurio`,
-`glue` and `single_object`, whose `fingerprint` is here too. `schemas` are texts and references.
+`glue` and `single_object`, whose `fingerprint` is here too. `schemas` are texts and references,
+`avro` parses and compares those of Avro.
 """
 
 from parley.serdes.apicurio import ApicurioHeaders, ApicurioPrefix

@@ -34,14 +34,15 @@ OPTIONS = (
     "data_dir",
     "settings",
     "seed",
+    "schema_registry",
 )
 """What the marker, `kafka_cluster_options` and `kafka_cluster_factory` take."""
 
 MARKER = (
     "kafka(brokers=3, release=..., versions=[...], releases={...}, topics=..., "
-    "security=..., data_dir=True, settings={...}, seed=...): the embedded cluster "
-    "that `kafka_cluster` starts. `versions` gives each broker's release, from "
-    "broker 1 on; `topics` are names, or names and numbers of partitions"
+    "security=..., data_dir=True, settings={...}, seed=..., schema_registry=True): "
+    "the embedded cluster that `kafka_cluster` starts. `versions` gives each broker's release, "
+    "from broker 1 on; `topics` are names, or names and numbers of partitions"
 )
 
 _BROKERS = {"brokers", "versions", "releases"}
@@ -105,6 +106,8 @@ def cluster_arguments(options: Mapping[str, object]) -> dict[str, Any]:
 
     if isinstance(given.get("security"), str):
         given["security"] = Security(given["security"])
+    if isinstance(given.get("schema_registry"), str):
+        given["schema_registry"] = Security(given["schema_registry"])
     if isinstance(given.get("settings"), Mapping):
         given["settings"] = ClusterSettings(**given["settings"])
     return given

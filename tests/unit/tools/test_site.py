@@ -26,7 +26,7 @@ from parley.spark.options.texts import OPTIONS
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-SCHEMAS = ("parley.serdes",)
+SCHEMAS = ("parley.registry", "parley.serdes")
 IN_REPOSITORY = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 

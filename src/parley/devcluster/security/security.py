@@ -7,6 +7,7 @@ end (KIP-368) with 2.2. 0.9 has TLS, but no login that parley speaks.
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import secrets
 import ssl
@@ -157,6 +158,16 @@ class ListenerSecurity:
         ends = release.number >= release_number(FIRST_RELEASE_OF_SESSIONS)
         sasl = BrokerSasl(makers, self.security.session_lifetime_ms if ends else 0)
         return self._tls, ServerSettings(sasl=sasl, clock=clock, idle_timeout_ms=idle_timeout_ms)
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The context of whoever listens, None where connections are not encrypted."""
+        return self._tls
+
+    def is_password_of(self, user: str, password: str) -> bool:
+        """Return whether a user has this password."""
+        known = self._passwords.get(user)
+        return known is not None and hmac.compare_digest(known.reveal().encode(), password.encode())
 
     # -- for clients
 
