@@ -12,7 +12,7 @@ from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.membership import check_commit
 from parley.devcluster.state.group_coordinator.coordinator import GroupCoordinator
-from parley.devcluster.state.group_coordinator.topic import OffsetsTopic
+from parley.devcluster.state.group_coordinator.topic import OffsetsTopic, Place
 from parley.devcluster.state.groups.classic.persistence import group_record
 from parley.devcluster.state.groups.modern.group import ConsumerGroup
 from parley.devcluster.state.groups.modern.persistence import group_records
@@ -43,7 +43,7 @@ class Coordination:
         self._committer = member_id
         check_commit(call, name, epoch, member_id, instance_id)
 
-    def _commit(self, group: str, offsets: Offsets, *, now_ms: int) -> None:
+    def _commit(self, group: str, offsets: Offsets, *, now_ms: int) -> Place | None:
         for (topic, index), at in offsets.items():
             tp = TopicPartition(topic, index)
             CHECKED.update(("I2", "I8"))
@@ -62,7 +62,7 @@ class Coordination:
                     f"{tp}: {at.offset} is committed, nobody was given {sorted(missing)[:5]} (I8)"
                 )
             self._committed[tp] = at.offset
-        self._commit_offsets(group, offsets, now_ms=now_ms)
+        return self._commit_offsets(group, offsets, now_ms=now_ms)
 
     def is_blind(self, tp: TopicPartition) -> bool:
         """Whether a partition's name may stand for two: the coordinator goes by ids,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from parley.devcluster.state.agreement import check_agreement
 from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
 from parley.devcluster.state.group_coordinator.replay import replay
 from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, LogUnavailable
@@ -287,6 +288,47 @@ def test_offsets_of_a_transaction_count_with_its_marker(
     assert not scene.state.pending_offsets.has(GROUP)
     assert scene.leader.last_stable_offset == scene.leader.log.end_offset
     assert (scene.committed(), scene.committed(SECOND)) == (5 if commit else 1, 9)
+
+
+def test_a_long_log_is_compacted_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parley.devcluster.state.group_coordinator.topic.LONG_BYTES", 10_000)
+    scene = Scene(tmp_path)
+    group = scene.classic()
+    scene.commit(7, SECOND)
+    for number in range(500):
+        scene.commit(number)
+    log = scene.leader.log
+    assert log.start_offset > 0
+    assert log.size < 20_000
+    assert check_agreement(scene.state).agrees
+    sizes = [path.stat().st_size for path in tmp_path.rglob("*.log")]
+    assert max(sizes) < 20_000
+    again = scene.kill(tmp_path)
+    assert again.leader.log.start_offset == log.start_offset
+    assert (again.committed(), again.committed(SECOND)) == (499, 7)
+    live = again.state.classic_groups.live(GROUP)
+    assert live is not None
+    assert live.members.keys() == group.members.keys()
+
+
+def test_a_log_with_an_open_transaction_is_not_compacted(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parley.devcluster.state.group_coordinator.topic.LONG_BYTES", 1_000)
+    transactions = scene.state.transactions
+    who = transactions.initialise("tx", None, timeout_ms=1_000, now_ms=0)
+    transactions.add_group("tx", who, GROUP, now_ms=0)
+    scene.coordinator.add_pending(who, GROUP, {SECOND: CommittedOffset(5)}, now_ms=0)
+    for number in range(50):
+        scene.commit(number)
+    assert scene.leader.log.start_offset == 0
+    transactions.end("tx", who, commit=True, now_ms=0)
+    scene.commit(50)
+    assert scene.leader.log.start_offset > 50
+    scene.move()
+    assert (scene.committed(), scene.committed(SECOND)) == (50, 5)
 
 
 @pytest.mark.parametrize("magic", [0, 1])

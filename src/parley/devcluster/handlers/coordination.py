@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
-from parley.devcluster.handlers.base import Call
+from parley.devcluster.handlers.base import Call, Wait
 from parley.devcluster.release.behaviour import Behaviour
 from parley.devcluster.state.cluster_state import ClusterSettings
+from parley.devcluster.state.group_coordinator.topic import Place
 from parley.devcluster.state.groups.expiry import MINUTE_MS, Expiry
 from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NOT_COORDINATOR
+from parley.messages import Message
+
+COMMIT_TIMEOUT_MS = 5_000
+"""`offsets.commit.timeout.ms`: how long a commit waits for replicas."""
 
 
 def expiry_rules(settings: ClusterSettings, behaviour: Behaviour) -> Expiry:
@@ -19,6 +25,27 @@ def expiry_rules(settings: ClusterSettings, behaviour: Behaviour) -> Expiry:
     minutes = settings.offsets_retention_minutes
     kept = behaviour.offsets_retention_minutes if minutes is None else minutes
     return Expiry(kept * MINUTE_MS, behaviour.groups_keep_offsets)
+
+
+def when_safe(
+    place: Place | None, answer: Message, refused: Callable[[int], Message]
+) -> Message | Wait:
+    """Return an answer that waits until what was written cannot be lost.
+
+    `refused` makes that of a code: NOT_COORDINATOR when another broker leads meanwhile,
+    COORDINATOR_NOT_AVAILABLE after `offsets.commit.timeout.ms`.
+    """
+    if place is None or place.is_safe:
+        return answer
+
+    def attempt(expired: bool) -> Message | None:
+        if place.is_safe:
+            return answer
+        if not place.replica.is_leader:
+            return refused(NOT_COORDINATOR)
+        return refused(COORDINATOR_NOT_AVAILABLE) if expired else None
+
+    return Wait([place.replica], COMMIT_TIMEOUT_MS, attempt)
 
 
 def find_coordinator(call: Call, key: str, kind: int = GROUP) -> BrokerImage:

@@ -17,6 +17,7 @@ Behaviours:
   adds it.
 - Fewer in-sync replicas than min.insync.replicas with acks=-1: NOT_ENOUGH_REPLICAS, nothing
   appended; NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile.
+- A topic of Kafka's own (`__consumer_offsets`) takes nothing from clients: INVALID_TOPIC_EXCEPTION.
 - A compacted topic takes no record without a key: CORRUPT_MESSAGE, since 2.4 INVALID_RECORD, in v8+
   with the records that are refused (KIP-467); 2.4 names the first one only.
 
@@ -49,6 +50,7 @@ from parley.devcluster.handlers.base import (
 from parley.devcluster.handlers.produce_ahead import prepared, work_ahead
 from parley.devcluster.handlers.transacting import admit_batch
 from parley.devcluster.release.behaviour import InvalidRecords
+from parley.devcluster.state.image import INTERNAL_TOPICS
 from parley.devcluster.state.log.appending import FIRST_BATCH_VERSION, AppendRules, check_shape
 from parley.devcluster.state.log.batches import Received, receive
 from parley.devcluster.state.log.replica import Replica
@@ -59,6 +61,7 @@ from parley.errors.codes import (
     INVALID_RECORD,
     INVALID_REQUIRED_ACKS,
     INVALID_TIMESTAMP,
+    INVALID_TOPIC_EXCEPTION,
     INVALID_TXN_STATE,
     KAFKA_STORAGE_ERROR,
     NONE,
@@ -76,6 +79,8 @@ from parley.schema import ApiKey, VersionRange
 
 log = logging.getLogger("parley.devcluster")
 
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client that may write into topics of Kafka's own."""
 CODES_WITH_LOG_START = frozenset(
     {INVALID_TIMESTAMP, NOT_ENOUGH_REPLICAS, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
      INVALID_TXN_STATE,
@@ -218,6 +223,14 @@ def _append_topic(
     return result
 
 
+def _check_internal(call: Call, topic: str) -> None:
+    """Raise Refused (INVALID_TOPIC_EXCEPTION) for a topic that brokers alone write, also where
+    there is none yet.
+    """
+    if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
+        raise Refused(INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
+
+
 def _append(
     call: Call, request: ProduceRequest, outcome: _Outcome, records: memoryview | None
 ) -> None:
@@ -231,6 +244,7 @@ def _append(
         rules = _rules(call, settings)
         if outcome.topic in call.image.topics:
             check_shape(records, rules)
+        _check_internal(call, outcome.topic)
         leader = leader_replica(call, outcome.topic, outcome.index)
         explained = (
             call.profile.behaviour.explains_verification and request.transactional_id is not None

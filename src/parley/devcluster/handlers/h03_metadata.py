@@ -21,6 +21,7 @@ Not implemented: authorization (every operation is allowed).
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
+from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC
 from parley.devcluster.state.image import PartitionImage, TopicImage
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import check_topic_name
@@ -105,10 +106,13 @@ def _missing(call: Call, request: MetadataRequest, name: str) -> int:
     if name in call.cluster.image.topics:  # created, and this broker has not heard of it
         return LEADER_NOT_AVAILABLE
     try:
-        assignment = call.cluster.controller.spread(
-            settings.num_partitions, settings.default_replication_factor
-        )
-        call.cluster.create_topic(name, assignment, {}, now_ms=call.now_ms)
+        if name == OFFSETS_TOPIC:
+            call.cluster.group_coordinator.topic.create(now_ms=call.now_ms)
+        else:
+            assignment = call.cluster.controller.spread(
+                settings.num_partitions, settings.default_replication_factor
+            )
+            call.cluster.create_topic(name, assignment, {}, now_ms=call.now_ms)
     except Refused as error:
         return error.code
     except OSError:

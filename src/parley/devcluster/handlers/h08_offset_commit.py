@@ -1,8 +1,8 @@
 """OffsetCommit (8), v0-10.
 
 Behaviours:
-- Kept by the group's coordinator (others: NOT_COORDINATOR), in `__consumer_offsets` before it is
-  answered.
+- Kept by the group's coordinator (others: NOT_COORDINATOR), at all in-sync replicas of
+  `__consumer_offsets` before it is answered; after 5 s without that COORDINATOR_NOT_AVAILABLE.
 - Commits without membership (generation -1) are taken by groups without members, and by the one
   without a name. A classic group
   takes those of its generation, but not between join and sync. A group of the consumer protocol
@@ -24,7 +24,7 @@ Not implemented: -
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.handlers.coordination import expiry_rules, require_coordinator
+from parley.devcluster.handlers.coordination import expiry_rules, require_coordinator, when_safe
 from parley.devcluster.handlers.membership import check_commit, check_epoch, live_group
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
@@ -52,12 +52,12 @@ def handle(call: Call, request: OffsetCommitRequest) -> Answer:
     for topic in request.topics:
         response.topics.append(_topic(call, request, response, topic, accepted, group_code))
     try:
-        call.cluster.group_coordinator.commit_offsets(
+        place = call.cluster.group_coordinator.commit_offsets(
             request.group_id, accepted, now_ms=call.now_ms
         )
     except OSError:
         return refuse(request, call.version, NOT_COORDINATOR)
-    return response
+    return when_safe(place, response, lambda code: refuse(request, call.version, code))
 
 
 def _group_code(call: Call, request: OffsetCommitRequest) -> int:

@@ -19,9 +19,10 @@ Not implemented: -
 from __future__ import annotations
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.handlers.coordination import expiry_rules, require_coordinator
+from parley.devcluster.handlers.coordination import expiry_rules, require_coordinator, when_safe
 from parley.devcluster.handlers.membership import live_group
 from parley.devcluster.handlers.transacting import admit_offsets, code_for
+from parley.devcluster.state.group_coordinator.topic import Place
 from parley.devcluster.state.groups.modern.group import ConsumerGroup
 from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.refused import Refused
@@ -66,13 +67,15 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:
                     *times,
                 )
     known_partitions = [at for at, code in codes.items() if code != UNKNOWN_TOPIC_OR_PARTITION]
+    place: Place | None = None
     if known_partitions:
         try:
-            _keep(call, request, accepted)
+            place = _keep(call, request, accepted)
         except (Refused, OSError) as error:
             code = code_for(error, call.version, FIRST_FENCED_VERSION)
             codes |= dict.fromkeys(known_partitions, code)
-    return _response(request, codes)
+    answer = _response(request, codes)
+    return when_safe(place, answer, lambda code: refuse(request, call.version, code))
 
 
 def _metadata_code(asked: TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition) -> int:
@@ -85,7 +88,7 @@ def _metadata_code(asked: TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
 
 def _keep(
     call: Call, request: TxnOffsetCommitRequest, accepted: dict[tuple[str, int], CommittedOffset]
-) -> None:
+) -> Place | None:
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     behaviour = call.profile.behaviour
     if not request.group_id and not behaviour.commits_for_nobody:
@@ -93,14 +96,15 @@ def _keep(
     require_coordinator(call, request.group_id)
     admit_offsets(call, request.transactional_id, producer, request.group_id)
     check_member(call, request)
-    if accepted:
-        call.cluster.group_coordinator.add_pending(
-            producer,
-            request.group_id,
-            accepted,
-            now_ms=call.now_ms,
-            fences=behaviour.fences_offsets,
-        )
+    if not accepted:
+        return None
+    return call.cluster.group_coordinator.add_pending(
+        producer,
+        request.group_id,
+        accepted,
+        now_ms=call.now_ms,
+        fences=behaviour.fences_offsets,
+    )
 
 
 def check_member(call: Call, request: TxnOffsetCommitRequest) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 NO_LEADER = -1
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+"""The topics that Kafka marks as its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class TopicImage:
     @property
     def internal(self) -> bool:
         """Whether Kafka marks topics of this name as its own."""
-        return self.name in ("__consumer_offsets", "__transaction_state")
+        return self.name in INTERNAL_TOPICS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import starmap
 
 from parley.devcluster.state.group_coordinator.replay import Stored, replay
-from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, Logs, OffsetsTopic
+from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, Logs, OffsetsTopic, Place
 from parley.devcluster.state.groups.classic.registry import ClassicGroups
 from parley.devcluster.state.groups.mixed.registry import MixedGroups
 from parley.devcluster.state.groups.modern.registry import ConsumerGroups
@@ -80,8 +81,21 @@ class GroupCoordinator:
         return self.topic.rules_of(self.coordinator_of(group, self._logs.image))
 
     def _append(self, group: str, records: Sequence[Written], now_ms: int) -> int:
-        replica = self.topic.writer(self.topic.partition_of(group), now_ms=now_ms)
+        index = self.topic.partition_of(group)
+        replica = self.topic.writer(index, now_ms=now_ms)
+        if self.topic.is_long(replica):
+            with suppress(OSError):  # the long one is as good
+                self.topic.compact(replica, self._held_in(index), now_ms=now_ms)
         return self.topic.append(replica, records, now_ms=now_ms)
+
+    def _held_in(self, index: int) -> list[Written]:
+        """Return the records that hold in a partition."""
+        found: list[Written] = []
+        for group in sorted({*self._written, *self.offsets.names()}):
+            if self.topic.partition_of(group) == index:
+                found += starmap(Written, self._written.get(group, {}).items())
+                found += self._offset_records(group, self.offsets.all_of(group))
+        return found
 
     def write(self, group: str, records: Iterable[GroupRecord], now_ms: int) -> None:
         """Write what has changed of a group, as one batch. Raises OSError; nothing is then."""
@@ -102,12 +116,22 @@ class GroupCoordinator:
         if not known:
             del self._written[group]
 
-    def commit_offsets(self, group: str, offsets: Offsets, *, now_ms: int) -> None:
-        """Keep committed offsets. Raises OSError where the log takes none; none is changed then."""
-        if offsets:
-            first = self._append(group, self._offset_records(group, offsets), now_ms)
-            for stamp, ((topic, index), offset) in enumerate(offsets.items(), start=first):
-                self.offsets.commit(group, topic, index, offset, stamp)
+    def commit_offsets(self, group: str, offsets: Offsets, *, now_ms: int) -> Place | None:
+        """Keep committed offsets; return where they are written, None without any.
+
+        Raises OSError where the log takes none; none is changed then.
+        """
+        if not offsets:
+            return None
+        first = self._append(group, self._offset_records(group, offsets), now_ms)
+        for stamp, ((topic, index), offset) in enumerate(offsets.items(), start=first):
+            self.offsets.commit(group, topic, index, offset, stamp)
+        return self._place(group)
+
+    def _place(self, group: str) -> Place | None:
+        """Return the end of a group's log, which was just written."""
+        leader = self.topic.leader_of(self.topic.partition_of(group))
+        return None if leader is None else Place(leader, leader.log.end_offset)
 
     def _offset_records(self, group: str, offsets: Offsets) -> list[Written]:
         rules = self._rules_of(group)
@@ -166,8 +190,8 @@ class GroupCoordinator:
         *,
         now_ms: int,
         fences: bool = True,
-    ) -> None:
-        """Write offsets that count when the producer's transaction is committed.
+    ) -> Place:
+        """Write offsets that count when the producer's transaction is committed; return where.
 
         Raises Refused (INVALID_PRODUCER_EPOCH, with `fences` only: the log has seen a newer epoch)
         or OSError.
@@ -179,6 +203,7 @@ class GroupCoordinator:
         records = self._offset_records(group, offsets)
         first = self.topic.append(replica, records, now_ms=now_ms, producer=producer)
         self.pending.add(producer.producer_id, group, offsets, first)
+        return Place(replica, replica.log.end_offset)
 
     def end_pending(self, producer_id: int, index: int, *, commit: bool) -> None:
         """Let a producer's offsets in a partition count, or drop them: its marker is there.

@@ -6,13 +6,16 @@ Rules of this file:
 2. A step is one batch, which a log takes or refuses as a whole. What it refuses for whatever reason
    is `LogUnavailable`: to a group it is all the same as a full disk.
 3. The topic is made at once and has leaders then; at real brokers clients wait for that.
+4. A long log is compacted in one go: what holds is written once more, and the log begins there.
+   Real brokers clean segment by segment; to a reader of the newest records it is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from parley.devcluster.state.controller import Controller
 from parley.devcluster.state.groups.offsets import java_hash
@@ -20,7 +23,7 @@ from parley.devcluster.state.groups.records import NEWEST, RecordRules, Written
 from parley.devcluster.state.image import ClusterImage, TopicImage
 from parley.devcluster.state.log.appending import finisher
 from parley.devcluster.state.log.batches import read_facts
-from parley.devcluster.state.log.replica import Appended, Prepared, Replica
+from parley.devcluster.state.log.replica import Appended, Prepared, Replica, ReplicaKey
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replication.replication import Replication
 from parley.devcluster.state.topics import TopicSettings
@@ -42,6 +45,9 @@ OFFSETS_TOPIC_CONFIGS: Mapping[str, str] = {
 """What real brokers create it with."""
 
 LARGEST_BATCH_BYTES = 2**31 - 1
+LONG_BYTES = 16 * 1024 * 1024
+"""How long a log may grow, beyond four times what held when it was compacted last."""
+RECORDS_AT_ONCE = 1_000
 NOBODY = ProducerIdentity(-1, -1)
 
 place = lru_cache(maxsize=65_536)(java_hash)
@@ -50,6 +56,18 @@ place = lru_cache(maxsize=65_536)(java_hash)
 
 class LogUnavailable(OSError):
     """The log of a group takes nothing now: no leader, too few replicas in sync, or a full disk."""
+
+
+class Place(NamedTuple):
+    """Where something was written: it cannot be lost once all in-sync replicas have it."""
+
+    replica: Replica
+    end_offset: int
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether they have."""
+        return self.replica.high_watermark >= self.end_offset
 
 
 class Logs(Protocol):
@@ -82,6 +100,10 @@ class Logs(Protocol):
         """Append to a leader's log and its followers'. Raises Refused or OSError."""
         ...
 
+    def delete_records(self, leader: Replica, offset: int) -> int:
+        """Let a partition begin at an offset. Raises Refused or OSError."""
+        ...
+
 
 class OffsetsTopic:
     """The topic's partitions. `rules_of` says what a broker's release writes."""
@@ -91,6 +113,7 @@ class OffsetsTopic:
         self._partitions, self._replication_factor = partitions, replication_factor
         self.rules_of: Callable[[int], RecordRules] = lambda broker_id: NEWEST
         self._known_min_isr: tuple[TopicImage, int] | None = None
+        self._compacted_bytes: dict[ReplicaKey, int] = {}
 
     def partition_of(self, group: str) -> int:
         """Return the partition that a group belongs to, also before the topic is made."""
@@ -168,6 +191,29 @@ class OffsetsTopic:
             return self._logs.append(replica, [prepared], now_ms=now_ms).base_offset
         except Refused as error:
             raise LogUnavailable(f"{OFFSETS_TOPIC} takes nothing: {error.message}") from error
+
+    # -- compaction ------------------------------------------------------------------------------
+
+    def is_long(self, replica: Replica) -> bool:
+        """Whether most of a log has been replaced by later records, so that `compact` would pay."""
+        return replica.log.size > LONG_BYTES + 4 * self._compacted_bytes.get(replica.key, 0)
+
+    def compact(self, replica: Replica, records: Sequence[Written], *, now_ms: int) -> int:
+        """Write what holds once more, and let the log begin there; return where.
+
+        Nothing is done, and the end of the log returned, while a transaction is open in it, or not
+        everything is replicated. Raises OSError; the log then has everything, perhaps twice.
+        """
+        start = replica.log.end_offset
+        if replica.last_stable_offset < start:
+            return start
+        self._logs.replication.begin_segment(replica.key)
+        for at in range(0, len(records), RECORDS_AT_ONCE):
+            self.append(replica, records[at : at + RECORDS_AT_ONCE], now_ms=now_ms)
+        with suppress(Refused):  # not replicated yet: the next time
+            self._logs.delete_records(replica, start)
+        self._compacted_bytes[replica.key] = replica.log.size
+        return start
 
 
 def _of_old(records: Sequence[Written], magic: int, now_ms: int) -> Prepared:

@@ -91,6 +91,11 @@ class Log:
         self._bases.append(base)
         return segment
 
+    def begin_segment(self) -> None:
+        """Let what is appended next go into a segment of its own."""
+        if self._segments and len(self._segments[-1]):
+            self._roll(self.end_offset)
+
     def truncate_to(self, offset: int) -> bool:
         """Remove every batch that holds `offset` or lies behind it; return whether one did.
 

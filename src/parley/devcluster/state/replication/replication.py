@@ -112,6 +112,15 @@ class Replication:
                 leader.follower_at(follower.broker_id, follower.log.end_offset)
         self._share_high_watermark(leader)
 
+    def begin_segment(self, key: ReplicaKey) -> None:
+        """Let a partition's next records go into a segment of their own, at every replica.
+
+        Raises OSError.
+        """
+        for broker in self.brokers.values():
+            if key in broker.replicas:
+                broker.replicas[key].log.begin_segment()
+
     def _catch_up(self, leader: Replica, follower: Replica, *, now_ms: int) -> Join | None:
         """Bring a follower to its leader's end; return what makes it in sync if it was not."""
         try:
