@@ -10,7 +10,7 @@ import pytest
 from parley import Client, Consumer, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.devcluster.faults.faults import EVERY_TIME
-from parley.devcluster.state.cluster_state import ClusterSettings
+from parley.devcluster.state.settings import ClusterSettings
 
 PARTS = [TopicPartition("t", index) for index in range(4)]
 

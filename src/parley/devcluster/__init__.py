@@ -42,8 +42,8 @@ from parley.devcluster.scenes import AsyncScenes, BrokerStatus
 from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.security import Security
 from parley.devcluster.state.agreement import Agreement
-from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.devcluster.state.replication.ledger import LostRecords
+from parley.devcluster.state.settings import ClusterSettings
 from parley.devcluster.state.topics import TopicSettings
 
 __all__ = [

@@ -17,7 +17,7 @@ from parley.devcluster.registry.server import AsyncSchemaRegistry, RegistryListe
 from parley.devcluster.scenes import AsyncScenes
 from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.security import Security
-from parley.devcluster.state.cluster_state import ClusterSettings
+from parley.devcluster.state.settings import ClusterSettings
 from parley.errors import ConfigError
 from parley.net.blocking import Work, blocking, in_loop
 

@@ -29,11 +29,12 @@ from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.listeners import Listeners, ports_of, wanted_listeners
 from parley.devcluster.security.security import ListenerSecurity, Security
 from parley.devcluster.state.agreement import Agreement, check_agreement
-from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
+from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.groups.offsets import TRANSACTION
 from parley.devcluster.state.image import TopicImage
 from parley.devcluster.state.log.replica import ReplicaKey
 from parley.devcluster.state.retention import apply_retention
+from parley.devcluster.state.settings import ClusterSettings
 from parley.devcluster.state.transactions.transaction import Transaction
 from parley.devcluster.timers import Planned, Timed, Timers, time_of_day
 from parley.errors import ConfigError, DataLossError

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 from parley.devcluster.brokers import Brokers
 from parley.devcluster.handlers.coordination import expiry_rules
-from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.devcluster.state.groups.expiry import Expiry
 from parley.devcluster.state.retention import expire_offsets
+from parley.devcluster.state.settings import ClusterSettings
 from parley.errors import ConfigError
 
 

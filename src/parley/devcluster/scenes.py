@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from parley.devcluster.brokers import Brokers
 from parley.devcluster.refusals import refusals
-from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.devcluster.state.replication.ledger import LostRecords
 from parley.devcluster.state.replication.links import ANY_LEADER, EVERYTHING, Links
 from parley.devcluster.state.scenes import SceneState
+from parley.devcluster.state.settings import ClusterSettings
 from parley.devcluster.timers import Planned
 from parley.errors import ConfigError
 

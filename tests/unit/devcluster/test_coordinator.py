@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
+from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.groups.expiry import Expiry
 from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.devcluster.state.image import BrokerImage
@@ -19,6 +19,7 @@ from parley.devcluster.state.log.replica import Prepared, Replica
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.devcluster.state.retention import expire_offsets
+from parley.devcluster.state.settings import ClusterSettings
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.devcluster.state.transactions.transaction import State, Transaction
 from parley.errors.codes import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from parley.devcluster.state.agreement import check_agreement
-from parley.devcluster.state.cluster_state import ClusterSettings, ClusterState
+from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.group_coordinator.replay import replay
 from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, LogUnavailable
 from parley.devcluster.state.groups.classic.group import ClassicGroup, Rules
@@ -27,6 +27,7 @@ from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.log.batches import read_facts
 from parley.devcluster.state.log.replica import Prepared, Replica
 from parley.devcluster.state.replication.broker_state import BrokerState
+from parley.devcluster.state.settings import ClusterSettings
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors.codes import NOT_COORDINATOR
 from parley.messages import OffsetCommitKey, OffsetCommitValue

@@ -7,12 +7,12 @@ from contextlib import suppress
 
 from parley.devcluster.handlers.base import Call, Wait
 from parley.devcluster.release.behaviour import Behaviour
-from parley.devcluster.state.cluster_state import ClusterSettings
 from parley.devcluster.state.group_coordinator.topic import Place
 from parley.devcluster.state.groups.expiry import MINUTE_MS, Expiry
 from parley.devcluster.state.groups.offsets import GROUP, TRANSACTION
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.settings import ClusterSettings
 from parley.errors.codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NOT_COORDINATOR
 from parley.messages import Message
 

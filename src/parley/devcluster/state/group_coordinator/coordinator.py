@@ -80,13 +80,14 @@ class GroupCoordinator:
     def _rules_of(self, group: str) -> RecordRules:
         return self.topic.rules_of(self.coordinator_of(group, self._logs.image))
 
-    def _append(self, group: str, records: Sequence[Written], now_ms: int) -> int:
+    def _append(self, group: str, records: Sequence[Written], now_ms: int) -> Place:
         index = self.topic.partition_of(group)
         replica = self.topic.writer(index, now_ms=now_ms)
         if self.topic.is_long(replica):
             with suppress(OSError):  # the long one is as good
                 self.topic.compact(replica, self._held_in(index), now_ms=now_ms)
-        return self.topic.append(replica, records, now_ms=now_ms)
+        self.topic.append(replica, records, now_ms=now_ms)
+        return Place(replica, replica.log.end_offset)
 
     def _held_in(self, index: int) -> list[Written]:
         """Return the records that hold in a partition."""
@@ -123,15 +124,11 @@ class GroupCoordinator:
         """
         if not offsets:
             return None
-        first = self._append(group, self._offset_records(group, offsets), now_ms)
+        place = self._append(group, self._offset_records(group, offsets), now_ms)
+        first = place.end_offset - len(offsets)
         for stamp, ((topic, index), offset) in enumerate(offsets.items(), start=first):
             self.offsets.commit(group, topic, index, offset, stamp)
-        return self._place(group)
-
-    def _place(self, group: str) -> Place | None:
-        """Return the end of a group's log, which was just written."""
-        leader = self.topic.leader_of(self.topic.partition_of(group))
-        return None if leader is None else Place(leader, leader.log.end_offset)
+        return place
 
     def _offset_records(self, group: str, offsets: Offsets) -> list[Written]:
         rules = self._rules_of(group)

@@ -45,7 +45,7 @@ OFFSETS_TOPIC_CONFIGS: Mapping[str, str] = {
 """What real brokers create it with."""
 
 LARGEST_BATCH_BYTES = 2**31 - 1
-LONG_BYTES = 16 * 1024 * 1024
+LONG_BYTES = 1024 * 1024
 """How long a log may grow, beyond four times what held when it was compacted last."""
 RECORDS_AT_ONCE = 1_000
 NOBODY = ProducerIdentity(-1, -1)

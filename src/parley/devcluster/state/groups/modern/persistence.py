@@ -22,7 +22,6 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TypeVar
 
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.modern.group import ConsumerGroup
@@ -54,7 +53,7 @@ from parley.messages import (
 Topics = Mapping[str, tuple[bytes, int]]
 """Id and number of partitions by name."""
 
-V = TypeVar("V")
+STATES = frozenset(state.value for state in MemberState)
 
 
 def group_records(
@@ -296,7 +295,7 @@ def _give(member: Member, value: ConsumerGroupCurrentMemberAssignmentValue) -> N
     member.assignment = Assignment(
         value.member_epoch,
         value.previous_member_epoch,
-        MemberState(value.state),
+        MemberState(value.state) if value.state in STATES else MemberState.STABLE,
         _parts(value.assigned_partitions),
         _parts(value.partitions_pending_revocation),
     )
