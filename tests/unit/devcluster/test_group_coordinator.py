@@ -27,6 +27,7 @@ from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.log.batches import read_facts
 from parley.devcluster.state.log.replica import Prepared, Replica
 from parley.devcluster.state.replication.broker_state import BrokerState
+from parley.devcluster.state.scenes import SceneState
 from parley.devcluster.state.settings import ClusterSettings
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors.codes import NOT_COORDINATOR
@@ -252,6 +253,17 @@ def test_without_a_leader_nothing_is_known_and_nothing_changes(scene: Scene) -> 
     with pytest.raises(LogUnavailable):
         scene.commit(4)
     scene.up(*down)
+    assert scene.committed() == 3
+
+
+@pytest.mark.parametrize("further", [0, 1])
+def test_an_unclean_election_loses_what_its_leader_lacks(scene: Scene, further: int) -> None:
+    scene.commit(3)
+    scene.commit(4)
+    to = (scene.leader.broker_id + further - 1) % 3 + 1  # the leader itself, or the next broker
+    index = scene.leader.key.partition
+    SceneState(scene.state).elect_unclean(OFFSETS_TOPIC, index, to, lose=1, now_ms=0)
+    assert scene.leader.broker_id == to
     assert scene.committed() == 3
 
 

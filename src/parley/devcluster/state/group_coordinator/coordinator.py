@@ -238,6 +238,11 @@ class GroupCoordinator:
                 self._load(now[index], now_ms)
         self._loaded = now
 
+    def let_go(self, index: int) -> None:
+        """Forget the groups of a partition until `follow`: its log lost some of its end."""
+        self._unload({index})
+        self._loaded.pop(index, None)
+
     def _unload(self, indexes: set[int]) -> None:
         names = {one.name for one in (*self.classic_groups, *self.consumer_groups)}
         names |= {*self.offsets.names(), *self.pending.groups(), *self._written}
