@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -21,6 +21,9 @@ from parley.cli.partition_texts import read_partitions
 from parley.client import Client, PartitionLag
 from parley.errors import ConfigError
 from parley.types import TopicPartition
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 COLUMNS = ("topic", "partition", "committed", "end_offset", "lag", "member_id", "client_id", "host")
 WATCH_COLUMNS = (
@@ -105,27 +108,28 @@ def watch_lag(
 
         with Live(console=wide_console(sys.stdout), auto_refresh=False) as screen:
             while True:
-                before, rows = _again(look, before)
-                screen.update(
-                    table(WATCH_COLUMNS, rows, caption=f"{_clock()}  {summary(before)}"),
-                    refresh=True,
-                )
+                found = look()
+                screen.update(watched(before, found, _clock()), refresh=True)
+                before = found
                 pause()
     heading = True
     while True:
-        before, rows = _again(look, before)
-        timed = [{"time": _clock(), **row} for row in rows]
+        found = look()
+        timed = [{"time": _clock(), **row} for row in _rows(before, found)]
+        before = found
         print_rows("groups lag", ("time", *WATCH_COLUMNS), timed, output_format, heading=heading)
         sys.stdout.flush()
         heading = False
         pause()
 
 
-def _again(look: Callable[[], Lags], before: Lags) -> tuple[Lags, list[dict[str, object]]]:
-    found = look()
-    return found, [
-        {**_row(tp, one), "change": _change(before.get(tp), one)} for tp, one in found.items()
-    ]
+def watched(before: Lags, found: Lags, clock: str) -> Table:
+    """Return what a terminal shows of a look, with the changes since the one before."""
+    return table(WATCH_COLUMNS, _rows(before, found), caption=f"{clock}  {summary(found)}")
+
+
+def _rows(before: Lags, found: Lags) -> list[dict[str, object]]:
+    return [{**_row(tp, one), "change": _change(before.get(tp), one)} for tp, one in found.items()]
 
 
 def _change(before: PartitionLag | None, now: PartitionLag) -> int | None:
