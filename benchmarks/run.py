@@ -9,6 +9,8 @@ and on two cores, side by side in one run, alternating:
   picture
 - rebalance: a member joins a group, and what idle members cost, against confluent-kafka and
   aiokafka
+- record-producer: records sent one by one, against confluent-kafka and aiokafka: rate, latency,
+  memory
 - clients:  the Arrow client against confluent-kafka, aiokafka and kafka-python
 - memory:   the peak memory of a Python worker that reads, for a small and a large topic
 - spark:    Spark batch read to noop and an aggregation, parley against Spark's own connector
@@ -45,6 +47,7 @@ from benchmarks import (
     negotiation,
     negotiation_report,
     rebalance,
+    record_producer,
     spark_ceiling,
     spark_hot,
     spark_latency,
@@ -68,6 +71,7 @@ PARTS: dict[str, Part[Any]] = {
     "negotiation": Part(negotiation.measure, negotiation_report.report),
     "leader-moves": Part(leader_moves.measure, leader_moves_report.report),
     "rebalance": Part(rebalance.measure, rebalance.report),
+    "record-producer": Part(record_producer.measure, record_producer.report),
     "clients": Part(clients.measure, clients.report, reads_topics=True),
     "memory": Part(spark_memory.measure, spark_memory.report, reads_topics=True),
     "spark": Part(spark_read.measure, spark_read.report, reads_topics=True),

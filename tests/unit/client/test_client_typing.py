@@ -29,6 +29,7 @@ from parley.client import (
     ConsumerOptions,
     FetchOptions,
     ProduceOptions,
+    ProducerOptions,
     ShareConsumerOptions,
 )
 from parley.client.consumer.option_values import ConsumerOptionValues
@@ -39,6 +40,8 @@ from parley.client.options.values import (
     Milliseconds,
     ProduceOptionValues,
 )
+from parley.client.producer import record
+from parley.client.producer.option_values import ProducerOptionValues
 from parley.client.share.option_values import ShareConsumerOptionValues
 from parley.errors import ConfigError
 from parley.net.options import TokenProvider
@@ -53,7 +56,7 @@ import pyarrow as pa
 from parley import (
     EARLIEST, LATEST, AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions,
     FetchOptions, NewTopic, OffsetAndMetadata, ProduceOptions, TopicPartition,
-    AcknowledgeType, AsyncShareConsumer, ShareConsumer,
+    AcknowledgeType, AsyncProducer, AsyncShareConsumer, Producer, ShareConsumer,
 )
 from parley.client import ClusterMetadata, record_shape
 from parley.devcluster import LocalCluster
@@ -130,6 +133,22 @@ def consume() -> int:
         return consumer.position(TP)
 
 
+def produce() -> int:
+    with Producer(bootstrap_servers="a:1", linger_ms=5, partitioner="fnv1a") as producer:
+        sent = producer.produce("flights", b"value", key=b"key", headers=[("name", None)])
+        producer.produce("flights", b"", on_delivery=lambda error, found: print(error, found))
+        with producer.transaction():
+            producer.send_batch("flights", pa.table({"value": ["a"]}))
+        return sent.result(timeout_ms=5).offset
+
+
+async def produce_too() -> None:
+    async with AsyncProducer(AsyncClient(), transactional_id="t") as producer:
+        print((await (await producer.send("flights", b"value"))).topic_partition)
+        producer.send_nowait("flights", key=b"key", partition=0)
+        print((await producer.send_and_wait("flights", b"")).timestamp_ms)
+
+
 with LocalCluster(brokers=1) as cluster:
     cluster.create_topic("flights", partitions=2)
 asyncio.run(asynchronous())
@@ -138,7 +157,7 @@ asyncio.run(asynchronous())
 WRONG = """
 from parley import (
     AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions, FetchOptions,
-    NewTopic, ProduceOptions, ShareConsumer, TopicPartition,
+    NewTopic, ProduceOptions, AsyncProducer, Producer, ShareConsumer, TopicPartition,
 )
 from parley import Clent  # wrong
 from parley.client import Nonsense  # wrong
@@ -155,6 +174,10 @@ AsyncConsumer(group="g")  # wrong
 Consumer(group="g")  # wrong
 AsyncConsumer(auto_offset_rest="latest")  # wrong
 ProduceOptions(linger_ms=5)  # wrong
+AsyncProducer(linger=5)  # wrong
+Producer(batch_bytes=5)  # wrong
+Producer().produce("flights", headers=5)  # wrong
+Producer().produce(b"flights")  # wrong
 FetchOptions(fetch_max=5)  # wrong
 ClientOptions(bootstrap="a:1")  # wrong
 ConsumerOptions(group="g")  # wrong
@@ -316,6 +339,7 @@ def test_every_wrong_line_is_found_and_no_other(lines: dict[str, set[int]]) -> N
         (FetchOptionValues, FetchOptions),
         (ConsumerOptionValues, ConsumerOptions),
         (ProduceOptionValues, ProduceOptions),
+        (ProducerOptionValues, ProducerOptions),
         (ShareConsumerOptionValues, ShareConsumerOptions),
     ],
 )
@@ -325,6 +349,9 @@ def test_the_typed_names_are_those_of_the_options(values: Any, group: Any) -> No
         "Assignor": Assignor,
         "BatchShape": BatchShape,
         "TokenProvider": TokenProvider,
+        "Partitioner": record.Partitioner,
+        "ProducerInterceptor": record.ProducerInterceptor,
+        "Serializer": record.Serializer,
     }
     typed = typing.get_type_hints(values, localns=known)
     own = typing.get_type_hints(group, localns=known)

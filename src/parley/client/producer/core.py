@@ -86,7 +86,7 @@ class ProducerCore:
                 options=self.options,
             )
             await self.transactions.start()
-            producer = self.transactions.writer
+            producer = self.transactions._writer
             observer = TransactionObserver(self.transactions, observer)
         self.writer = RecordWriter(cluster, producer, self._policy(), observer)
         self.started = True
@@ -168,7 +168,7 @@ class ProducerCore:
                 "the producer is not started: use it in a with block, or start"
             )
         if self.transactions is not None:
-            self.transactions.check_open("send")
+            self.transactions._check_open("send")
         options = self.options
         changed = intercepted(record, options.interceptors) if options.interceptors else record
         try:

@@ -313,12 +313,7 @@ class AsyncTransactionProducer:
 
     # -- one write call, for the blocking wrapper too, and for records ----------------------------
 
-    @property
-    def writer(self) -> TransactionWriter:
-        """What writes for this producer, once it is started."""
-        return self._writer
-
-    def check_open(self, call: str) -> None:
+    def _check_open(self, call: str) -> None:
         """Raise unless a transaction is open and well; `call` is for the error."""
         self._alive()
         self._txn.check_open(call)
