@@ -24,6 +24,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 OnDelivery = Callable[[KafkaError | None, RecordMetadata], object]
 """Called with an error or None, and where the record is: partition and offset -1 where unknown."""
 _FIRST = attrgetter("first")
+_NEW = tuple.__new__  # which takes half the time of RecordMetadata's own
 Waiter = asyncio.Future[None] | ThreadFuture[None]
 
 
@@ -197,9 +198,20 @@ class RecordChunk:
             offset += (row if self._order is None else self._place(row)) - call.first
         time_ms = call.log_append_time_ms
         topic, partition = call.partition
-        return RecordMetadata(
-            topic, partition, offset, time_ms if time_ms >= 0 else int(self.times[row])
+        return _NEW(
+            RecordMetadata,
+            (topic, partition, offset, time_ms if time_ms >= 0 else int(self.times[row])),
         )
+
+    def delivered(self, call: BatchCall) -> Iterator[tuple[int, RecordMetadata]]:
+        """Yield the rows of an acknowledged batch, and where they are, in its order."""
+        topic, partition = call.partition
+        offset, step = (call.base_offset, 1) if call.base_offset >= 0 else (-1, 0)
+        times, append_ms = self.times, call.log_append_time_ms
+        for row in self.rows_of(call):
+            time_ms = append_ms if append_ms >= 0 else times[row]
+            yield row, _NEW(RecordMetadata, (topic, partition, offset, time_ms))
+            offset += step
 
     def rows_of(self, call: BatchCall) -> Iterator[int]:
         """Yield the rows of a batch, in its order."""

@@ -112,12 +112,11 @@ class RecordWriter:
                 chunk, begun = self._new_chunk(records), True
             if not self._grant(chunk, size):
                 chunk = None
-            elif begun:
-                self._begin(chunk)
         if full is not None:
             self.owes_turn = True
             self._make(records, full)
         if begun and chunk is not None:
+            chunk = self._begin(chunk)
             self._in_loop(self._arm)
         return chunk
 
@@ -137,7 +136,8 @@ class RecordWriter:
                 try:
                     while self.room(topic, size, first=True) is None:
                         self._tick()
-                        await self._memory.change()
+                        if self.room(topic, size, first=True) is None:
+                            await self._memory.change()
                 finally:
                     self._waiting -= 1
         except TimeoutError:
@@ -162,13 +162,14 @@ class RecordWriter:
         records = self._topics.of(topic)
         with self.guard:
             chunk = self.open.get(topic)
+            begun = chunk is None
             if chunk is None:
                 chunk = self._new_chunk(records)
             if chunk.room < size and not self._grant(chunk, size):
                 return None
-            if topic not in self.open:
-                self._begin(chunk)
-        self._arm()
+        if begun:
+            chunk = self._begin(chunk)
+            self._arm()
         return chunk
 
     def _new_chunk(self, records: TopicRecords) -> RecordChunk:
@@ -179,19 +180,27 @@ class RecordWriter:
             records.topic, self._now_ms(), max(1, limit), self.guard, self._call_ended
         )
 
-    def _begin(self, chunk: RecordChunk) -> None:
+    def _begin(self, chunk: RecordChunk) -> RecordChunk:
+        """Let records into a new chunk; return it, or what another thread has begun meanwhile."""
         try:
             self._observer.chunk_begun()
         except BaseException:
             self._memory.release(chunk.granted)
             raise
-        self._accumulator.begin(chunk)
-        self._unsettled[chunk] = None
+        with self.guard:
+            other = self.open.get(chunk.topic)
+            if other is None:
+                self._accumulator.begin(chunk)
+                self._unsettled[chunk] = None
+                return chunk
+        self._memory.release(chunk.granted)
+        self._observer.chunk_ended()
+        return other
 
     def _grant(self, chunk: RecordChunk, size: int) -> bool:
         limit = self._policy.batches.options.buffer_memory
         for wanted in (Accumulator.grant(chunk, size), size - chunk.room):
-            if self._memory.reserve(wanted, limit):
+            if chunk.room + wanted >= size and self._memory.reserve(wanted, limit):
                 chunk.granted += wanted
                 chunk.room += wanted
                 if wanted >= LARGEST_GRANT_BYTES:
@@ -365,13 +374,18 @@ class RecordWriter:
 
     def _call_back(self, chunk: RecordChunk, call: BatchCall) -> None:
         """Call back for the records of a batch. What a callback raises ends nothing."""
-        where = RecordMetadata(call.partition.topic, call.partition.partition, -1, -1)
+        callbacks = chunk.callbacks
         error = call.error and failure(call.error, in_doubt=call.in_doubt)
-        for row in chunk.rows_of(call):
-            callback = chunk.callbacks.pop(row, None)
+        if error is None:
+            found = chunk.delivered(call)
+        else:
+            nowhere = RecordMetadata(*call.partition, -1, -1)
+            found = ((row, nowhere) for row in chunk.rows_of(call))
+        for row, metadata in found:
+            callback = callbacks.pop(row, None)
             if callback is not None:
                 try:
-                    callback(error, where if error is not None else chunk.metadata(row, call))
+                    callback(error, metadata)
                 except Exception:
                     log.exception("a callback of a producer raised; its record is not affected")
 

@@ -78,7 +78,7 @@ class ProduceCall:
         ack = BatchAck(base_offset, batch.records, log_append_time_ms)
         self._acks.setdefault(batch.tp, []).append((batch.serial, ack))
 
-    def failed(self, error: KafkaError, *, in_doubt: bool) -> None:
+    def failed(self, error: KafkaError, *, in_doubt: bool = False) -> None:
         """Take note of the first error; a later one does not replace it."""
         self.open -= 1
         self.give_up(error, in_doubt=in_doubt)

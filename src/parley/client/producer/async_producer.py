@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from parley.client.produce.rows import Rows
 
 _NOW: Callable[[], float] = time.time
+_NEW = object.__new__
 
 
 class AsyncProducer:
@@ -159,7 +160,9 @@ class AsyncProducer:
                 values.append(value)
                 chunk.keys.append(key)  # type: ignore[arg-type]  # bytes or None
                 chunk.times.append(_NOW())  # type: ignore[union-attr]  # an array while it is open
-                return AsyncAcknowledgement(chunk, row)
+                acknowledgement = _NEW(AsyncAcknowledgement)  # half the time of calling the class
+                acknowledgement._chunk, acknowledgement._row = chunk, row
+                return acknowledgement
         return await self._send(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
 
     async def _send(self, record: ProducerRecord) -> AsyncAcknowledgement:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NOW: Callable[[], float] = time.time
+_NEW = object.__new__
 
 
 class Producer:
@@ -144,7 +145,9 @@ class Producer:
                     chunk.times.append(_NOW())  # type: ignore[union-attr]  # an array while open
                     if on_delivery is not None:
                         chunk.callbacks[row] = on_delivery
-                    return Acknowledgement(chunk, row)
+                    acknowledgement = _NEW(Acknowledgement)
+                    acknowledgement._chunk, acknowledgement._row = chunk, row
+                    return acknowledgement
         record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
         return self._produce(record, on_delivery)
 
