@@ -169,7 +169,7 @@ def test_records_of_a_transaction_appear_together_or_not_at_all(
             sending.produce(topic, b"after", partition=0)
         with producer(cluster, transactional_id=name) as successor:
             with pytest.raises(KafkaError), sending.transaction():
-                sending.produce(topic, b"fenced").result()
+                sending.produce(topic, b"fenced")
             with pytest.raises(KafkaError):
                 sending.begin_transaction()
             with successor.transaction():

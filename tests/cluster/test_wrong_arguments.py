@@ -18,12 +18,14 @@ import pytest
 from parley.client import (
     AsyncClient,
     AsyncConsumer,
+    AsyncProducer,
     AsyncShareConsumer,
     AsyncTransactionProducer,
     AsyncTransactions,
     Client,
     Consumer,
     FetchOptions,
+    Producer,
     ShareConsumer,
     TransactionProducer,
     Transactions,
@@ -34,8 +36,11 @@ from parley.messages import MetadataRequest
 from parley.versions import Feature
 
 from .wrong_values import (
+    ASYNC_PRODUCER,
     CLIENT,
     CONSUMER,
+    PRODUCER,
+    PRODUCER_TOO,
     ROWS,
     SHARE_CONSUMER,
     TOPIC,
@@ -51,6 +56,7 @@ TABLES = {
     AsyncTransactions: TRANSACTIONS, Transactions: TRANSACTIONS,
     AsyncConsumer: CONSUMER, Consumer: CONSUMER,
     AsyncShareConsumer: SHARE_CONSUMER, ShareConsumer: SHARE_CONSUMER,
+    AsyncProducer: ASYNC_PRODUCER | PRODUCER_TOO, Producer: PRODUCER | PRODUCER_TOO,
     AsyncTransactionProducer: TRANSACTION, TransactionProducer: TRANSACTION,
 }  # fmt: skip
 
@@ -233,6 +239,27 @@ def test_a_share_consumer_refuses_wrong_values_and_goes_on(face: Face, name: str
     else:
         with pytest.raises(LocalProtocolError):
             face.call(consumer, name, call.right)
+
+
+@pytest.mark.parametrize("name", sorted({*ASYNC_PRODUCER, *PRODUCER}))
+def test_a_producer_refuses_wrong_values_and_goes_on(
+    face: Face, cluster: LocalCluster, name: str
+) -> None:
+    kind, table = (
+        (AsyncProducer, ASYNC_PRODUCER) if isinstance(face, AsyncFace) else (Producer, PRODUCER)
+    )
+    if name not in table:
+        return
+    call = table[name]
+    producer = kind(bootstrap_servers=cluster.bootstrap_servers)
+    face.do(producer.start)
+    for parameter, values in call.wrong.items():
+        for value in values:
+            refused(face, producer, name, {**call.right, parameter: value})
+    face.call(producer, name, call.right)
+    for value in PRODUCER_TOO["close"].wrong["timeout_ms"]:
+        refused(face, producer, "close", {"timeout_ms": value})
+    face.do(producer.close)
 
 
 @pytest.mark.parametrize("name", TRANSACTION)

@@ -261,6 +261,48 @@ CLIENT = {
         },
     ),
 }
+BYTES = ("text", 5, 1.5, True, [b"v"], {})
+RECORD = Call(
+    {
+        "topic": TOPIC,
+        "value": b"v",
+        "key": b"k",
+        "headers": [("name", None)],
+        "partition": 0,
+        "timestamp_ms": 5,
+    },
+    {
+        "topic": (*TEXTS, None),
+        "value": BYTES,
+        "key": BYTES,
+        "headers": ("ab", b"ab", 5, {"a": b""}, ["ab"], [("a",)], [(b"a", b"b")], [("a", "b")],
+            [("\ud800", b"")]),
+        "partition": ("0", 1.5, True, -1, 2**31, [0]),
+        "timestamp_ms": ("5", 1.5, True, -1, 2**63),
+    },
+)  # fmt: skip
+_OF_BOTH = {
+    "send_batch": Call(
+        {name: CLIENT["produce"].right[name] for name in ("topic", "rows", "partition")},
+        {name: CLIENT["produce"].wrong[name] for name in ("topic", "rows", "partition")},
+    ),
+    "partitions_for": Call({"topic": TOPIC}, {"topic": (*TEXTS, None)}),
+}
+ASYNC_PRODUCER = {"send": RECORD, "send_and_wait": RECORD, "send_nowait": RECORD, **_OF_BOTH}
+PRODUCER = {
+    "produce": Call(
+        {**RECORD.right, "on_delivery": None}, {**RECORD.wrong, "on_delivery": (5, "print")}
+    ),
+    **_OF_BOTH,
+}
+PRODUCER_TOO = {
+    "close": Call({"timeout_ms": None}, {"timeout_ms": TIMEOUTS}),
+    "send_offsets_to_transaction": Call(
+        {"offsets": {TP: 1}, "group": "g"},
+        {"offsets": by_partition(*OFFSETS, right=1), "group": (*TEXTS, None, ("g", 1))},
+    ),
+}
+"""The same of both producers; one ends it, the other needs a transaction."""
 TRANSACTIONS = {
     "producer": Call(
         {

@@ -20,7 +20,7 @@ from parley.client.results import RecordMetadata
 from parley.errors import KafkaError, LocalProtocolError, RequestTimedOut, own_copy
 from parley.types import TopicPartition
 
-Headers = Sequence[tuple[str, bytes | None]]
+Headers = Sequence[tuple[bytes, bytes | None]]
 OnDelivery = Callable[[KafkaError | None, RecordMetadata], object]
 """Called with an error or None, and where the record is: partition and offset -1 where unknown."""
 _FIRST = attrgetter("first")

@@ -132,7 +132,7 @@ def _headers(headers: dict[int, Headers], rows: int) -> HeadersColumn:
     values: list[bytes | None] = []
     for row in range(rows):
         for name, value in headers.get(row, ()):
-            names.append(name.encode())
+            names.append(name)
             values.append(value)
         ends.append(len(names))
     return HeadersColumn(ends.tobytes(), var_column(names), var_column(values), len(names))

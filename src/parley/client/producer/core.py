@@ -16,7 +16,7 @@ from parley.client.produce.partitioners import KEY_HASHES
 from parley.client.produce.record_batches import BatchPolicy
 from parley.client.produce.record_topics import RecordPolicy
 from parley.client.produce.record_writer import Observer, RecordWriter
-from parley.client.produce.rows import TopicPlan, no_headers
+from parley.client.produce.rows import TopicPlan, no_headers, no_such_partition
 from parley.client.producer.options import ProducerOptions
 from parley.client.producer.record import (
     Checked,
@@ -243,16 +243,25 @@ class ProducerCore:
         """Put a record into its topic's chunk without waiting. Raises BufferExhaustedError."""
         if self.take(record, parts, unheld=True) is not None:
             return
-        writer, size = self.writer, parts[3]
-        chunk = None
-        if writer.plan(record.topic) is None and record.partition is None and self._choose is None:
-            chunk = writer.gather_unprepared(record.topic, size)
+        writer, topic, size = self.writer, record.topic, parts[3]
+        plan = writer.plan(topic)
+        chunk: RecordChunk | None = None
+        error: KafkaError | None = None
+        if plan is None and self._choose is None:
+            chunk = writer.gather_unprepared(topic, size)
+        elif plan is None:
+            error = LocalProtocolError(
+                f"nothing is known of {topic} yet, and the partitioner wants its partitions: call "
+                "partitions_for first, or send"
+            )
+        elif record.partition is not None and record.partition >= plan.partition_count:
+            error = no_such_partition(topic, record.partition, plan.partition_count)
         if chunk is None:
-            error = writer.exhausted(record.topic, size, 0)
+            error = error or writer.exhausted(topic, size, 0)
             self.not_taken(record, error)
             raise error
         callback = self._informing(None) if self.options.interceptors else None
-        _put(chunk, record, parts, None, callback, unheld=True)
+        _put(chunk, record, parts, record.partition, callback, unheld=True)
 
     def _informing(self, callback: OnDelivery | None) -> OnDelivery:
         """Return a callback that calls interceptors first."""

@@ -22,7 +22,7 @@ Partitioner: TypeAlias = Callable[[str, bytes | None, Sequence[int], Sequence[in
 `partitions`; those that have a leader now are `available`.
 """
 RecordHeaders: TypeAlias = Iterable[tuple[str, bytes | None]]
-Checked: TypeAlias = tuple[bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]
+Checked: TypeAlias = tuple[bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]], int]
 """Value, key and headers as bytes, and about how many bytes they take in a batch."""
 
 
@@ -133,7 +133,7 @@ def _remedy(what: str, value: object) -> str:
     return f"{call} or set {what}_serializer={how}"
 
 
-def _headers(headers: RecordHeaders) -> Sequence[tuple[str, bytes | None]]:
+def _headers(headers: RecordHeaders) -> Sequence[tuple[bytes, bytes | None]]:
     if isinstance(headers, str | bytes | dict) or not isinstance(headers, Iterable):
         raise ConfigError(
             f"headers={shown(headers)} cannot be used: give pairs of text and bytes, "
@@ -146,5 +146,9 @@ def _headers(headers: RecordHeaders) -> Sequence[tuple[str, bytes | None]]:
                 f"header {shown(entry)} cannot be used: give a pair of text and bytes, "
                 '("name", b"value")'
             )
-        found.append((entry[0], _bytes(f'header "{entry[0]}"', entry[1], None)))
+        try:
+            name = entry[0].encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"header {shown(entry[0])} cannot be written as UTF-8") from None
+        found.append((name, _bytes(f'header "{entry[0]}"', entry[1], None)))
     return tuple(found)
