@@ -31,20 +31,22 @@ class Job:
     records: int
     idle_s: float
     rows: int = 0
-    bytes: int = 0
     began: float = 0.0
+    used: float = 0.0
     facts: dict[str, float] = field(default_factory=dict)
     _idle_from: tuple[float, float] = (0.0, 0.0)
 
     def begin(self) -> None:
         """Start the clock: a first record is there."""
-        self.began = time.perf_counter()
+        self.began, self.used = time.perf_counter(), time.process_time()
 
     def finish(self) -> None:
         """Stop it: the last one was seen."""
-        seconds = time.perf_counter() - self.began
+        seconds, cpu = time.perf_counter() - self.began, time.process_time() - self.used
         peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        self.facts = {"rows": self.rows, "seconds": seconds, "peak_rss_mb": peak_mb}
+        self.facts = {
+            "rows": self.rows, "seconds": seconds, "cpu_seconds": cpu, "peak_rss_mb": peak_mb
+        }  # fmt: skip
 
     @property
     def idling(self) -> bool:

@@ -146,7 +146,10 @@ async def test_records_and_batches_alternate(consumer: AsyncConsumer) -> None:
     found = await anext(batches)
     await batches.aclose()
     assert found.batch.column("offset")[0].as_py() == 3
-    assert await next_offset(consumer) == found.next_offset
+    assert found.next_offset == COUNT
+    assert await consumer.getone(timeout_ms=0) is None
+    consumer.seek(FIRST, 7)
+    assert [await next_offset(consumer) for _ in range(3)] == [7, 8, 9]
 
 
 @pytest.mark.parametrize("timeout_ms", [0, 20])

@@ -375,7 +375,13 @@ CONSUMER = {
         {"offsets": tuple(one for one in by_partition(*OFFSETS, right=1) if one is not None)},
     ),
     "committed": Call({"partition": TP}, {"partition": TP_VALUES}),
-    "getone": Call({"partitions": TP}, {"partitions": TP_VALUES}),
+    "getone": Call(
+        {"partitions": TP, "timeout_ms": 5_000}, {"partitions": TP_VALUES, "timeout_ms": TIMEOUTS}
+    ),
+    "poll": Call(
+        {"timeout_ms": 5_000, "max_records": 1},
+        {"timeout_ms": (*TIMEOUTS, None), "max_records": ("1", 0, -1, 1.5, True)},
+    ),
     "getmany": Call(
         {"partitions": TP, "timeout_ms": 5_000, "max_records": 1},
         {

@@ -293,7 +293,7 @@ class AsyncConsumer:
         raise_errors: bool = True,
     ) -> list[ConsumerRecord]:
         """Return records of one partition; none where none came in time."""
-        stock, of = self._stock, frozenset(partitions) if partitions else None
+        stock, of = self._stock, named(partitions)
         if rows := stock.take(most, of):
             return rows
         core = self._core
@@ -389,6 +389,13 @@ class AsyncConsumer:
 
 MOST_RECORDS = 2**31 - 1
 """What `getmany` returns at most where nothing is said."""
+
+
+def named(partitions: Collection[TopicPartition]) -> frozenset[TopicPartition] | None:
+    """Return the partitions that a poll names, None for all. Raises ConfigError for another
+    value.
+    """
+    return frozenset(map(arguments.partition, partitions)) if partitions else None
 
 
 def check_getmany(timeout_ms: object, max_records: object) -> None:

@@ -16,6 +16,7 @@ from parley.client.consumer.async_consumer import (
     MOST_RECORDS,
     AsyncConsumer,
     check_getmany,
+    named,
 )
 from parley.client.consumer.core import LossListener
 from parley.client.consumer.listener import ConsumerRebalanceListener
@@ -246,7 +247,7 @@ class Consumer:
         raise_errors: bool = True,
     ) -> list[ConsumerRecord]:
         """Return records of one partition; none where none came in time."""
-        stock, of = self._stock, frozenset(partitions) if partitions else None
+        stock, of = self._stock, named(partitions)
         if rows := stock.take(most, of):
             return rows
         until = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
