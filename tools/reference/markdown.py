@@ -9,7 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ForwardRef
 
 _CODE = re.compile(r"(`+[^`]+`+)")
 _LONGEST = 88
@@ -40,7 +40,8 @@ def prose(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([*<\[\]])", r"\\\1", text)
+    # a word between asterisks is meant to stand out
+    return re.sub(r"(?<!\S)\*\w+\*|([*<\[\]])", lambda one: "\\" * bool(one[1]) + one[0], text)
 
 
 def summary(text: str) -> str:
@@ -123,6 +124,8 @@ def _parameter_texts(parameters: Sequence[inspect.Parameter]) -> list[str]:
 
 
 def _annotation(annotation: Any) -> str:
+    if isinstance(annotation, ForwardRef):  # of a NamedTuple
+        annotation = annotation.__forward_arg__
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return text.strip("'\"")
 
@@ -131,6 +134,8 @@ def default_text(value: Any) -> str:
     """Return a default as one writes it."""
     if isinstance(value, tuple) and type(value) is not tuple:
         return str(getattr(value, "name", value)).upper().replace("-", "_")
+    if isinstance(value, bytes) and value and not any(value):
+        return f"bytes({len(value)})"
     shown = repr(value)
     return "..." if shown.startswith("<") else shown
 
