@@ -43,7 +43,8 @@ def test_a_coordinator_that_went_away_is_looked_up_again() -> None:
         client.commit_offsets("readers", {TP: 2})
         after = cluster.requests("OffsetCommit")[-1].broker
         assert after != before
-        cluster.start_broker(before)  # it coordinates the group again, and the other one says so
+        cluster.start_broker(before)
+        cluster.move_group_coordinator("readers", before)  # the other one says so
         client.commit_offsets("readers", {TP: 3})
         assert cluster.requests("OffsetCommit")[-1].broker == before
         assert client.committed_offsets("readers", [TP]) == {TP: OffsetAndMetadata(3, "", -1)}

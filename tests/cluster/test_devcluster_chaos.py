@@ -113,9 +113,10 @@ def test_an_idempotent_producer_loses_repeats_and_reorders_nothing(
 
 
 def check_replicas_agree(cluster: LocalCluster) -> None:
-    logs: dict[int, set[bytes]] = {}
+    logs: dict[tuple[str, int], set[bytes]] = {}
     for broker in cluster._cluster.state.replication.brokers.values():
         for key, replica in broker.replicas.items():
             content = b"".join(bytes(data) for _, data in replica.log.batches_from(0))
-            logs.setdefault(key.partition, set()).add(content)
-    assert [len(contents) for contents in logs.values()] == [1] * PARTITIONS
+            logs.setdefault((replica.topic, key.partition), set()).add(content)
+    assert {(TOPIC, index) for index in range(PARTITIONS)} <= logs.keys()
+    assert [place for place, contents in logs.items() if len(contents) > 1] == []

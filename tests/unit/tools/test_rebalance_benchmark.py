@@ -46,9 +46,16 @@ def test_only_what_is_not_worse_than_the_best_other_client_is_reached() -> None:
     }
     joined["eager", "aiokafka"] = of(0.4, 30)
     idle = {name: Idle(0.001, 0.004, 110, 80) for name in rebalance.CLIENTS}
-    goals = {row[0]: row[-1] for row in rebalance.report(Measured(joined, idle)).goals}
+    reading = {
+        (by, kind): 1.0 if kind == "assigned" else least
+        for by, least in rebalance.IN_GROUP.items()
+        for kind in ("assigned", "group")
+    }
+    found = Measured(joined, idle, reading, {"seconds": 1.5, "requests": 4.2})
+    goals = {row[0]: row[-1] for row in rebalance.report(found).goals}
     assert [what for what, found in goals.items() if found == "**missed**"] == [
         "rebalance, eager, to the last assigned",
         "100 idle members in a process",
+        "requests per member that joins",
     ]
-    assert len(goals) == 9
+    assert len(goals) == 14
