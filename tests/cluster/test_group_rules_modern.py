@@ -8,8 +8,8 @@ from parley.client import OffsetAndMetadata
 from parley.devcluster.handlers import h68_consumer_group_heartbeat as handler
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.errors import (
-    CommitFailedError,
     BrokerError,
+    CommitFailedError,
     KafkaError,
     TopicAuthorizationFailedError,
     UnreleasedInstanceIdError,
