@@ -42,7 +42,7 @@ def joining(protocol_type: str, *names: str) -> JoinGroupRequest:
 
 
 @pytest.mark.parametrize(
-    ("release", "code"), [("0.9", -1), ("0.11", None), ("2.2", 23), ("4.3", 23)]
+    ("release", "code"), [("0.9", -1), ("0.10.2", -1), ("0.11", None), ("1.0", 23), ("4.3", 23)]
 )
 def test_h3_the_first_member_needs_protocols_and_each_release_says_so_in_its_way(
     release: str, code: int | None
@@ -60,8 +60,8 @@ def test_h3_the_first_member_needs_protocols_and_each_release_says_so_in_its_way
         assert asked.exception() is not None
 
 
-@pytest.mark.parametrize(("release", "code"), [("0.9", 0), ("0.11", 0), ("2.2", 23), ("4.3", 23)])
-def test_h3_a_protocol_type_is_demanded_from_2_2_on(release: str, code: int) -> None:
+@pytest.mark.parametrize(("release", "code"), [("0.9", 0), ("0.11", 0), ("1.0", 23), ("4.3", 23)])
+def test_h3_a_protocol_type_is_demanded_from_1_0_on(release: str, code: int) -> None:
     with coordinator(release, group_initial_rebalance_delay_ms=0) as (one, client, broker):
         answer = one.time.run(client.request(broker, joining("", "range")))
         assert answer.error_code == code

@@ -241,6 +241,16 @@ def test_members_are_taken_out_by_leave_group_as_4_0_0_and_4_3_0_were_seen_to(
     assert at.refused("A", epoch) == codes.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_racks_decide_nothing(assignor: str) -> None:
+    near, far = Coordinator(), Coordinator()
+    for at, racks in ((near, ("r1", "r2")), (far, (None, None))):
+        for name, rack in zip("AB", racks, strict=True):
+            at.join(name, rack=rack, assignor=assignor)
+    assert near.group.target == far.group.target
+    assert near.group.members["A"].subscription.rack == "r1"
+
+
 def test_states() -> None:
     at = Coordinator(AT_4_3)
     assert at.group.state == "Empty"

@@ -8,7 +8,7 @@ Behaviours:
   comes at once, its generation is the member's epoch, and nobody leads (H24).
 - A share group: INCONSISTENT_GROUP_PROTOCOL.
 - The first member of a group without protocols: UNKNOWN_SERVER_ERROR up to 0.10, no answer at all
-  up to 2.1, later INCONSISTENT_GROUP_PROTOCOL as for all who do not fit (H3).
+  in 0.11, later INCONSISTENT_GROUP_PROTOCOL as for all who do not fit (H3).
 - Session timeouts outside the bounds of the release: INVALID_SESSION_TIMEOUT (G9).
 
 Version notes:

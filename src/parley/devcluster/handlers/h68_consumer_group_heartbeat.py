@@ -7,12 +7,16 @@ Behaviours:
 - A group that has members of the classic protocol is converted where the migration policy allows
   that (H24), else GROUP_ID_NOT_FOUND.
 - A share group: GROUP_ID_NOT_FOUND.
+- Racks are kept with the members, and no assignor looks at them: as Kafka's own since 4.0, by their
+  text, they balance first and then keep.
+- The assignor runs in the heartbeat that needs it. That of 4.3 may run elsewhere; 4.3.0 was seen to
+  answer the first heartbeat of a group with its assignment all the same.
 
 Version notes:
 - v1+ regular expressions (KIP-848) and member ids that clients make (KIP-1082). In v0 the broker
   makes one.
 
-Not implemented: racks, and the off-loaded assignor of 4.3.
+Not implemented: an epoch that rises where partitions get replicas in other racks (KIP-1101).
 """
 
 from __future__ import annotations

@@ -77,6 +77,8 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             empty_frames=EmptyFrames.REJECT,
             producer_rules=ProducerRules(UNKNOWN_PRODUCER_ID),
             adds_unknown_partitions=True,
+            demands_protocol_type=True,
+            empty_protocols_code=INCONSISTENT_GROUP_PROTOCOL,
         ),
     ),
     (
@@ -119,8 +121,6 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
         lambda was: replace(
             was,
             refused_generation=-1,
-            demands_protocol_type=True,
-            empty_protocols_code=INCONSISTENT_GROUP_PROTOCOL,
             returns_list_offsets_epoch=True,
             limits_group_size=True,
         ),

@@ -44,7 +44,7 @@ class FirstTakesAll:
         return {one.member_id: [] for one in members}
 
 
-def test_range_gives_consecutive_partitions() -> None:  # G25, measured
+def test_g25_range_gives_consecutive_partitions() -> None:  # G25, measured
     assert shown(RangeAssignor().assign(TWO_BY_FOUR, [C, A, B])) == {
         "a": "t1-0 t1-1 t2-0 t2-1",
         "b": "t1-2 t2-2",
@@ -52,7 +52,7 @@ def test_range_gives_consecutive_partitions() -> None:  # G25, measured
     }
 
 
-def test_round_robin_deals_all_topics_in_a_ring() -> None:  # G27, measured
+def test_g27_round_robin_deals_all_topics_in_a_ring() -> None:  # G27, measured
     assert shown(RoundRobinAssignor().assign(TWO_BY_FOUR, [B, C, A])) == {
         "a": "t1-0 t1-3 t2-2",
         "b": "t1-1 t2-0 t2-3",
@@ -80,7 +80,7 @@ def test_the_sticky_ones_deal_to_a_fresh_group(
     }
 
 
-def test_what_moves_is_withheld_until_its_owner_has_given_it_up() -> None:  # G31, measured
+def test_g31_what_moves_is_withheld_until_its_owner_has_given_it_up() -> None:  # G31, measured
     assignor = CooperativeStickyAssignor()
     first = member("c-a", "t1 t2", "t1-0 t1-1 t1-2 t1-3 t2-0 t2-1 t2-2 t2-3", 1)
     given = assignor.assign(TWO_BY_FOUR, [first, member("c-b", "t1 t2")])
@@ -92,7 +92,7 @@ def test_what_moves_is_withheld_until_its_owner_has_given_it_up() -> None:  # G3
     }
 
 
-def test_static_members_come_first_and_texts_are_compared_as_java_does() -> None:  # G24
+def test_g24_static_members_come_first_and_texts_are_compared_as_java_does() -> None:  # G24
     members = [
         member("c", "t"),
         member("\uffff", "t"),
@@ -103,7 +103,7 @@ def test_static_members_come_first_and_texts_are_compared_as_java_does() -> None
     assert [one.member_id for one in in_order(members)] == ["z", "y", "c", "\U0001f600", "\uffff"]
 
 
-def test_range_matches_racks_within_its_shares() -> None:  # G26
+def test_g26_range_matches_racks_within_its_shares() -> None:  # G26
     racks = [frozenset({"ra"}), frozenset({"rb"})] * 2
     near = [member("a", "t", rack="rb"), member("b", "t", rack="ra")]
     assert shown(RangeAssignor().assign({"t": racks}, near)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
@@ -172,7 +172,7 @@ def test_of_two_claims_the_later_one_counts() -> None:  # G28
     }
 
 
-def test_two_claims_of_one_generation_cancel_each_other() -> None:  # G28
+def test_g28_two_claims_of_one_generation_cancel_each_other() -> None:  # G28
     members = [member("a", "t", "t-0 t-1", 5), member("b", "t", "t-1 t-2", 5)]
     assert shown(CooperativeStickyAssignor().assign(topics_of(t=4), members)) == {
         "a": "t-0",
@@ -188,7 +188,7 @@ def test_members_without_owned_partitions_get_them_like_new_ones() -> None:  # G
     }
 
 
-def test_partitions_move_along_a_chain_where_no_single_move_helps() -> None:  # G30
+def test_g30_partitions_move_along_a_chain_where_no_single_move_helps() -> None:  # G30
     members = [
         member("a", "t1", "t1-0 t1-1 t1-2", 1),
         member("b", "t1 t2", "t2-0 t2-1", 1),

@@ -111,7 +111,7 @@ def test_nothing_moves_while_nothing_changes(group: Group) -> None:  # I5
 @pytest.mark.parametrize("assignor", STICKY, ids=lambda one: one.name)
 @given(groups(equal=True), st.data())
 # G29
-def test_no_more_moves_than_balance_needs(
+def test_g29_no_more_moves_than_balance_needs(
     assignor: Assignor, group: Group, data: st.DataObject
 ) -> None:
     topics, members = group

@@ -72,7 +72,7 @@ def test_topics_and_owned_partitions_are_written_sorted() -> None:
     assert encode_subscription(mixed) == encode_subscription(FULL)
 
 
-def test_a_later_version_is_read_as_the_last_known_one() -> None:  # G21
+def test_g21_a_later_version_is_read_as_the_last_known_one() -> None:  # G21
     data = bytes.fromhex(BY_VERSION[3][0])
     assert decode_subscription(b"\x00\x07" + data[2:] + b"what is to come") == FULL
     assert decode_assignment(b"\x7f\xff" + bytes.fromhex(ASSIGNED)[2:] + b"more") == (
@@ -94,7 +94,7 @@ def test_user_data_may_be_empty_instead_of_null() -> None:
     )
 
 
-def test_an_assignment_keeps_the_assignors_order() -> None:  # G20
+def test_g20_an_assignment_keeps_the_assignors_order() -> None:  # G20
     assert encode_assignment([T2_1, T1_3, T1_0]).hex(" ") == bytes.fromhex(ASSIGNED).hex(" ")
     assert decode_assignment(bytes.fromhex(ASSIGNED)) == (T2_1, T1_3, T1_0)
     assert encode_assignment([T1_3, T2_1, T1_0]) == encode_assignment([T1_3, T1_0, T2_1])
@@ -105,7 +105,7 @@ def test_an_empty_assignment() -> None:
     assert decode_assignment(bytes.fromhex("0003 00000000 ffffffff")) == ()
 
 
-def test_a_member_that_the_leader_left_out_has_nothing() -> None:  # G10
+def test_g10_a_member_that_the_leader_left_out_has_nothing() -> None:  # G10
     assert decode_assignment(b"") == ()
 
 

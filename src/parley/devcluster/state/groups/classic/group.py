@@ -58,7 +58,7 @@ class Rules:
     """
     max_size: int = 2**31 - 1
     demands_type: bool = True
-    """A member needs a protocol type (2.2); before, it may be empty."""
+    """A member needs a protocol type (1.0); before, it may be empty."""
     heartbeats_while_completing: bool = True
     """A heartbeat between join and sync is fine (2.6); before, REBALANCE_IN_PROGRESS."""
     removes_unsynced: bool = True
