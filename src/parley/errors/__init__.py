@@ -8,6 +8,7 @@ same request be sent again (`retriable`, `refresh_metadata`).
       RemoteProtocolError     the peer's bytes break the protocol; the connection is dropped
         CorruptRecordError    stored records are damaged; names topic, partition and offset
         FramingError          a message does not say which schema it has as its framing would
+        SchemaDecodeError     a message cannot be decoded; names its offset
       UnsupportedVersionError the broker cannot do it (KIP-97), decided locally or by its code 35
       BrokerError             the broker answered with an error code
         NotLeaderOrFollowerError, UnknownTopicOrPartitionError, ...: one for each code of Kafka
@@ -49,6 +50,7 @@ from parley.errors.schemas import (
     RegistryAuthenticationError,
     RegistryError,
     RegistryUnreachable,
+    SchemaDecodeError,
     SchemaError,
     SchemaNotFoundError,
 )
@@ -106,6 +108,7 @@ __all__ = [
     "RegistryUnreachable",
     "RemoteProtocolError",
     "RequestTimedOut",
+    "SchemaDecodeError",
     "SchemaError",
     "SchemaNotFoundError",
     "TopicRecreatedError",

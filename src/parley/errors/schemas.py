@@ -119,3 +119,48 @@ class SchemaError(ConfigError):
 
 def _schema_error(message: str, path: str) -> SchemaError:
     return SchemaError(message, path=path)
+
+
+class SchemaDecodeError(RemoteProtocolError):
+    """A message cannot be decoded. `code` is framing, schema or datum; the position stays there.
+
+    Decode with on_schema_error="null" to go on, or seek past `offset`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        schema: str | None = None,
+    ) -> None:
+        place = "" if topic is None else f"{topic}-{partition}, "
+        where = "" if offset is None else f" at {place}offset {offset}"
+        written = "" if schema is None else f" (written with {schema})"
+        super().__init__(f"a message{where}{written} cannot be decoded: {message}")
+        self.reason = message
+        self.code = code
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.schema = schema
+
+    def __reduce__(self) -> tuple[object, ...]:
+        facts = (self.code, self.topic, self.partition, self.offset, self.schema)
+        return _decode_error, (self.reason, *facts)
+
+
+def _decode_error(
+    message: str,
+    code: str,
+    topic: str | None,
+    partition: int | None,
+    offset: int | None,
+    schema: str | None,
+) -> SchemaDecodeError:
+    return SchemaDecodeError(
+        message, code=code, topic=topic, partition=partition, offset=offset, schema=schema
+    )

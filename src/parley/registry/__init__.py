@@ -3,7 +3,7 @@ Redpanda's, Apicurio's under `/apis/ccompat/v7`, and the embedded one.
 
 >>> from parley.registry import Schema, SchemaRegistryClient
 >>> registry = SchemaRegistryClient("http://localhost:8081")
->>> registered = registry.register_schema("cities-value", Schema('"string"'))
+>>> registered = registry.register_schema("names-value", Schema('"string"'))
 >>> registry.get_schema(registered.id).text
 '"string"'
 

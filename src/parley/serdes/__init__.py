@@ -12,6 +12,11 @@ Map: `framing` lists the framings, `frames` is what they have in common: `conflu
 `avro` parses and compares those of Avro.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from parley.serdes.apicurio import ApicurioHeaders, ApicurioPrefix
 from parley.serdes.confluent import Confluent, ConfluentHeader, ConfluentPrefix
 from parley.serdes.frames import (
@@ -32,15 +37,21 @@ from parley.serdes.glue import Glue
 from parley.serdes.schemas import NamedSchema, Schema, SchemaReference, SchemaSource
 from parley.serdes.single_object import SingleObject
 
+if TYPE_CHECKING:
+    from parley.serdes.avro.decoder import AvroDecoder, DecodedValues, Fault
+
 __all__ = [
     "FRAMINGS",
     "ApicurioHeaders",
     "ApicurioPrefix",
+    "AvroDecoder",
     "Bare",
     "Confluent",
     "ConfluentHeader",
     "ConfluentPrefix",
     "ContentId",
+    "DecodedValues",
+    "Fault",
     "Fingerprint",
     "Frame",
     "Framed",
@@ -58,3 +69,14 @@ __all__ = [
     "SingleObject",
     "framing",
 ]
+
+_HOME = dict.fromkeys(("AvroDecoder", "DecodedValues", "Fault"), "parley.serdes.avro.decoder")
+"""What needs pyarrow: loaded when asked for, since the embedded cluster does without."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

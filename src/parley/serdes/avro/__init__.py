@@ -2,7 +2,9 @@
 
 Map: `model` is what a schema is made of, `parse` makes it of text, with `defaults` checked;
 `canonical` writes it back for fingerprints; `resolution` says whether a reader can read what a
-writer wrote.
+writer wrote. `decoder` decodes messages: `columns` are Arrow's types, `reading` reads one datum, by
+`conversions` and `unions`; `reference` fulfils the `contract` with them. These need pyarrow, and
+are not imported here.
 """
 
 from parley.serdes.avro.canonical import canonical_form, fingerprint

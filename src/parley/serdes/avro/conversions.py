@@ -1,0 +1,138 @@
+"""From what stands in a datum to what a column's builder takes, by the reader's type.
+
+Dates and times stay numbers, in the units that columns have; decimals become `Decimal`, UUIDs
+texts. What does not fit a column raises ValueError, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from struct import Struct
+
+from parley.errors import SchemaError
+from parley.serdes.avro.defaults import fits
+from parley.serdes.avro.model import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
+from parley.serdes.avro.unions import UnionShape, member_name, union_shape
+from parley.serdes.frames import guid_text
+from parley.types import Json
+
+Convert = Callable[[object], object]
+
+MAX_PRECISION = 76
+"""Of decimals in columns: those of 256 bits."""
+_DURATION = Struct("<III")
+_THOUSANDFOLD = ("timestamp-millis", "local-timestamp-millis", "time-millis")
+
+
+def conversion(reader: Primitive | Fixed | AvroType, written: str) -> Convert | None:
+    """Return what makes a column's value of a written one; None where it is the same."""
+    if isinstance(reader, Fixed):
+        return _fixed(reader)
+    assert isinstance(reader, Primitive)
+    logical = reader.logical
+    if reader.kind in ("float", "double") and written in ("int", "long"):
+        return _as_float
+    if reader.kind == "string":
+        return as_text
+    if logical is None:
+        return None
+    if logical.name in _THOUSANDFOLD:
+        return _thousandfold
+    if logical.name == "decimal":
+        return _decimal(logical.precision, logical.scale)
+    return None
+
+
+def as_text(value: object) -> object:
+    """Return the text of a string's bytes."""
+    assert isinstance(value, bytes)
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"a text is not UTF-8 ({error.reason})") from error
+
+
+def default_value(kind: AvroType, value: Json) -> object:
+    """Return a default as reading would return the value."""
+    if isinstance(kind, Union):
+        index = next(i for i, one in enumerate(kind.branches) if fits(one, value))
+        inner = default_value(kind.branches[index], value)
+        name = member_name(kind, index)
+        wrapped = union_shape(kind) is UnionShape.MEMBERS and name is not None
+        return {name: inner} if wrapped else inner
+    if isinstance(kind, Record):
+        given = value if isinstance(value, dict) else {}
+        return {
+            one.name: default_value(one.type, given.get(one.name, one.default))
+            for one in kind.fields
+        }
+    if isinstance(kind, Array):
+        return [default_value(kind.items, one) for one in value or ()]  # type: ignore[union-attr]
+    if isinstance(kind, Map):
+        given = value if isinstance(value, dict) else {}
+        return [(key, default_value(kind.values, one)) for key, one in given.items()]
+    if isinstance(kind, Enum):
+        return value
+    if isinstance(kind, Primitive) and kind.kind == "string":
+        return value
+    plain: object = value
+    if isinstance(kind, Fixed) or kind.kind == "bytes":
+        plain = str(value).encode("latin-1")
+    elif kind.kind in ("float", "double"):
+        plain = float(str(value))
+    convert = conversion(kind, kind.kind)
+    try:
+        return plain if convert is None else convert(plain)
+    except ValueError as error:
+        raise SchemaError(f"the default {value!r} cannot be used: {error}") from error
+
+
+def _fixed(reader: Fixed) -> Convert | None:
+    logical = reader.logical
+    if logical is None:
+        return None
+    if logical.name == "decimal":
+        return _decimal(logical.precision, logical.scale)
+    return _uuid if logical.name == "uuid" else _duration
+
+
+def _as_float(value: object) -> object:
+    assert isinstance(value, int)
+    return float(value)
+
+
+def _thousandfold(value: object) -> object:
+    assert isinstance(value, int)
+    found = value * 1000
+    if not -(2**63) <= found < 2**63:
+        raise ValueError(f"{value} milliseconds do not fit a column of microseconds")
+    return found
+
+
+def _decimal(precision: int, scale: int) -> Convert:
+    def convert(value: object) -> object:
+        assert isinstance(value, bytes)
+        if len(value) > 64:
+            raise ValueError(f"a decimal of {len(value)} bytes")
+        unscaled = int.from_bytes(value, "big", signed=True)
+        if abs(unscaled) >= 10**precision:
+            raise ValueError(f"a decimal has more digits than its precision of {precision}")
+        digits = tuple(map(int, str(abs(unscaled))))
+        return Decimal((int(unscaled < 0), digits, -scale))
+
+    return convert
+
+
+def _uuid(value: object) -> object:
+    assert isinstance(value, bytes)
+    return guid_text(value)
+
+
+def _duration(value: object) -> object:
+    """Return months, days and nanoseconds."""
+    assert isinstance(value, bytes)
+    months, days, millis = _DURATION.unpack(value)
+    if months >= 2**31 or days >= 2**31:
+        raise ValueError("a duration has more months or days than a column can hold")
+    return months, days, millis * 1_000_000
