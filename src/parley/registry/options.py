@@ -46,6 +46,7 @@ _SPELLINGS = {
     "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
 }
 """Spellings of Confluent's clients that are not the option's own name with dots."""
+_STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
 
 
 class RegistryOptionValues(TypedDict, total=False):
@@ -146,6 +147,10 @@ class RegistryOptions:
             short = dotted.removeprefix(_PREFIX)
             if short == "timeout" and isinstance(value, int | float):
                 found["http_read_timeout_ms"] = int(value * 1000)
+                continue
+            if short in _STORE_TYPES:
+                if str(value).upper() != "PEM":
+                    raise ConfigError(f"{dotted}={shown(value)}: parley reads PEM files")
                 continue
             if short not in known:
                 raise ConfigError(

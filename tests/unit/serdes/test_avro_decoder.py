@@ -340,11 +340,9 @@ def test_headers_fingerprints_references_and_keys() -> None:
 
     mark = Fingerprint(fingerprint(parse_schema(json.dumps(CITY))))
     message = framing("single-object").write(datum, mark).value
-    whole = io.BytesIO()
     assert message[2:10].hex() == fastavro.schema.fingerprint(
         fastavro.schema.to_parsing_canonical_form(CITY), "CRC-64-AVRO"
     )
-    assert whole.getvalue() == b""
     reader = schema({**CITY, "fields": CITY["fields"][1:]})
     decoder = AvroDecoder(source, reader, framing="single-object", known=[schema(CITY)])
     assert decoder.decode(batch(message)).column("value").to_pylist() == [{"people": 1}]

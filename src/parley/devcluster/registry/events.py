@@ -11,8 +11,7 @@ from typing import NamedTuple
 from parley.devcluster.registry.subjects import Version, schema_json
 from parley.types import Json
 
-SCHEMA, CONFIG, MODE, DELETE_SUBJECT = "SCHEMA", "CONFIG", "MODE", "DELETE_SUBJECT"
-NOOP = "NOOP"
+SCHEMA, CONFIG, MODE = "SCHEMA", "CONFIG", "MODE"
 
 
 class Event(NamedTuple):
