@@ -114,7 +114,7 @@ def _median(facts: list[dict[str, float]], name: str) -> float:
 _TEXT = (
     "100-byte values, 8-byte keys of 1,000 kinds, acks=all, idempotent, linger 5 ms, no "
     "compression, one process each. Rate: until everything is acknowledged. Latency: from the call "
-    "to the acknowledgement at 10,000 records a second; with `await send`, a task for each record. "
+    "to the acknowledgement at 10,000 records a second. "
     "Memory: what the process grew by while the broker stood still and every acknowledgement was "
     "kept."
 )

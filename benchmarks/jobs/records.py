@@ -163,21 +163,31 @@ def parley_send_latency(job: Job) -> dict[str, float]:
 
     latencies: list[float] = []
 
-    async def one(send: Callable[..., Awaitable[Awaitable[object]]], number: int) -> None:
-        began = time.perf_counter()
-        await (await send(job.topic, VALUE, KEYS[number % 1_000]))
-        latencies.append(time.perf_counter() - began)
-
     async def work() -> None:
+        sent: asyncio.Queue[tuple[float, Awaitable[object]] | None] = asyncio.Queue()
+
+        async def acknowledge() -> None:
+            # in the order of sending: never earlier than a task for each would see it
+            while (entry := await sent.get()) is not None:
+                began, acknowledgement = entry
+                await acknowledgement
+                latencies.append(time.perf_counter() - began)
+
         async with AsyncProducer(**settings(job)) as producer:
             await producer.send_and_wait(job.topic, VALUE, KEYS[0])
-            tasks, began, sent = [], time.perf_counter(), 0
-            while sent < job.records:
+            waiting = asyncio.ensure_future(acknowledge())
+            began, done = time.perf_counter(), 0
+            while done < job.records:
                 due = min(job.records, int((time.perf_counter() - began) * RATE_PER_S))
-                tasks += [asyncio.ensure_future(one(producer.send, n)) for n in range(sent, due)]
-                sent = max(sent, due)
+                for number in range(done, due):
+                    at = time.perf_counter()
+                    sent.put_nowait(
+                        (at, await producer.send(job.topic, VALUE, KEYS[number % 1_000]))
+                    )
+                done = max(done, due)
                 await asyncio.sleep(0.001)
-            await asyncio.gather(*tasks)
+            sent.put_nowait(None)
+            await waiting
 
     asyncio.run(work())
     return percentiles(latencies)
