@@ -11,6 +11,8 @@ and on two cores, side by side in one run, alternating:
   aiokafka
 - record-producer: records sent one by one, against confluent-kafka and aiokafka: rate, latency,
   memory
+- record-consumer: consumers record by record against aiokafka and confluent-kafka, one topic and
+  5,000
 - clients:  the Arrow client against confluent-kafka, aiokafka and kafka-python
 - memory:   the peak memory of a Python worker that reads, for a small and a large topic
 - spark:    Spark batch read to noop and an aggregation, parley against Spark's own connector
@@ -47,6 +49,7 @@ from benchmarks import (
     negotiation,
     negotiation_report,
     rebalance,
+    record_consumer,
     record_producer,
     spark_ceiling,
     spark_hot,
@@ -72,6 +75,7 @@ PARTS: dict[str, Part[Any]] = {
     "leader-moves": Part(leader_moves.measure, leader_moves_report.report),
     "rebalance": Part(rebalance.measure, rebalance.report),
     "record-producer": Part(record_producer.measure, record_producer.report),
+    "record-consumer": Part(record_consumer.measure, record_consumer.report),
     "clients": Part(clients.measure, clients.report, reads_topics=True),
     "memory": Part(spark_memory.measure, spark_memory.report, reads_topics=True),
     "spark": Part(spark_read.measure, spark_read.report, reads_topics=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from parley.client.cluster.metadata_cache import MetadataCache
@@ -14,24 +15,31 @@ class Interests:
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
-        self._of: dict[object, frozenset[TopicPartition] | None] = {}
+        self._count: Counter[TopicPartition] = Counter()
+        self._in_all = 0
+        """Operations that care about every partition."""
 
     @contextlib.contextmanager
     def add(self, partitions: Iterable[TopicPartition] | None) -> Iterator[None]:
         """Count these partitions (None: all) while the block runs."""
-        token = object()
+        found = None if partitions is None else frozenset(partitions)
+        self._change(found, 1)
         try:
-            self._of[token] = None if partitions is None else frozenset(partitions)
-            self._join()
             yield
         finally:
-            self._of.pop(token, None)
-            self._join()
+            self._change(found, -1)
 
-    def _join(self) -> None:
-        if any(found is None for found in self._of.values()):
-            self._cache.set_interest(None)
+    def _change(self, partitions: frozenset[TopicPartition] | None, by: int) -> None:
+        """Count up or down; the cache hears only of what makes a difference to it."""
+        if partitions is None:
+            self._in_all += by
+            changed = self._in_all == (1 if by > 0 else 0)
         else:
-            self._cache.set_interest(
-                frozenset().union(*(found or () for found in self._of.values()))
-            )
+            before = len(self._count)
+            for tp in partitions:
+                self._count[tp] += by
+                if not self._count[tp]:
+                    del self._count[tp]
+            changed = not self._in_all and len(self._count) != before
+        if changed:
+            self._cache.set_interest(None if self._in_all else self._count)

@@ -9,6 +9,7 @@ P16 A reset that meets an old leader is asked again after a refresh, and stays a
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,6 +30,9 @@ class Found(NamedTuple):
     asked: Spec
     offset: int
 
+
+TOGETHER_MS = 5_000
+"""How long the partitions of several topics are looked up together: one of them may be gone."""
 
 Kept = EpochEndOffset | Found | KafkaError
 Answered = list[tuple[Asked, Kept]]
@@ -56,36 +60,49 @@ class PositionKeeper:
             return [(one, error) for one in asked]
         return [(one, found[one.part.tp]) for one in asked]
 
-    @staticmethod
-    def reset_groups(parts: Sequence[PartitionFetch]) -> list[list[PartitionFetch]]:
-        """Return the partitions in groups to look up: one topic's trouble is not another's."""
-        groups: dict[str, list[PartitionFetch]] = {}
+    def reset_groups(self, parts: Sequence[PartitionFetch]) -> list[list[PartitionFetch]]:
+        """Return the partitions in groups to look up: those of one leader together, and by topic
+        those that nobody leads or that had trouble.
+        """
+        groups: dict[str | int, list[PartitionFetch]] = {}
         for part in parts:
-            groups.setdefault(part.tp.topic, []).append(part)
+            leader = None if part.attempts else self._cluster.leader(part.tp).node
+            groups.setdefault(part.tp.topic if leader is None else leader.id, []).append(part)
         return list(groups.values())
 
     async def reset(self, asked: Sequence[Asked]) -> Answered:
-        """Look up where these partitions are read from; a time after the last record is the end.
+        """Look up where these partitions are read from.
+
+        One topic's trouble is not another's: what is not answered soon is asked for by topic.
+        """
+        topics: dict[str, list[Asked]] = {}
+        for one in asked:
+            topics.setdefault(one.part.tp.topic, []).append(one)
+        try:
+            return await self._look_up(asked, TOGETHER_MS if len(topics) > 1 else None)
+        except KafkaError as error:
+            if len(topics) == 1:
+                return [(one, error) for one in asked]
+        found = await asyncio.gather(*map(self.reset, topics.values()))
+        return [one for answered in found for one in answered]
+
+    async def _look_up(self, asked: Sequence[Asked], timeout_ms: int | None) -> Answered:
+        """Ask for the offsets; a time after the last record is the end.
 
         The end is asked for before the time: what is written between the two questions is then
         read, not skipped.
         """
         wanted = [(one, spec) for one in asked if (spec := one.part.positions.reset) is not None]
         specs = {one.part.tp: _place(spec) for one, spec in wanted}
-        deadline = self._cluster.deadline()
-        try:
-            late = dict.fromkeys(
-                (tp for tp, spec in specs.items() if spec not in (EARLIEST, LATEST)), LATEST
-            )
-            ends = (
-                await list_offsets(self._cluster, late, self._isolation_level, deadline)
-                if late
-                else {}
-            )
-            found = await list_offsets(self._cluster, specs, self._isolation_level, deadline)
-            found |= {tp: end for tp, end in ends.items() if found[tp].offset < 0}
-        except KafkaError as error:
-            return [(one, error) for one in asked]
+        deadline = self._cluster.deadline(timeout_ms)
+        late = dict.fromkeys(
+            (tp for tp, spec in specs.items() if spec not in (EARLIEST, LATEST)), LATEST
+        )
+        ends = (
+            await list_offsets(self._cluster, late, self._isolation_level, deadline) if late else {}
+        )
+        found = await list_offsets(self._cluster, specs, self._isolation_level, deadline)
+        found |= {tp: end for tp, end in ends.items() if found[tp].offset < 0}
         return [(one, Found(spec, found[one.part.tp].offset)) for one, spec in wanted]
 
 
