@@ -285,7 +285,7 @@ class Fetcher:
             # It must surface at the reader, not in the log of the loop.
             self._failure = self._failure or unexpected(error)
             self.wake()
-        self.kick()
+        self.kick_soon()  # thousands of positions are looked up by as many tasks
 
     # -- taking answers ----------------------------------------------------------------------------
 
