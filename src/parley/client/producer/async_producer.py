@@ -130,8 +130,8 @@ class AsyncProducer:
         """Take a record; return its acknowledgement, which can be awaited. Does not wait for that.
 
         Value and key are bytes or None, unless there are serializers. Waits only while the topic is
-        not known or `buffer_memory` is full, for `max_block_ms`; cancelled meanwhile, the record is
-        not sent. Raises at once for what cannot be sent: ConfigError for a value of another type,
+        not known or `buffer_memory` is full, for `max_block_ms`, and gives others a turn under
+        load; cancelled meanwhile, the record is not sent. Raises at once for what cannot be sent: ConfigError for a value of another type,
         MessageTooLargeError beyond max_request_size, UnsupportedVersionError for headers where
         brokers have none (before Kafka 0.11), UnknownTopicOrPartitionError, BufferExhaustedError,
         LocalProtocolError after `close` and outside of a transaction.
@@ -170,11 +170,12 @@ class AsyncProducer:
         if not core.started:
             await self.start()
         record, parts = core.prepared(record)
-        chunk, row = core.take(record, parts) or await core.take_in_turn(record, parts)
         if core.writer.owes_turn:
-            # under load: others, and what sends the batches, have their turn
+            # Under load others, and what sends the batches, have their turn. Before the record is
+            # taken: who is cancelled here knows that it was not sent.
             core.writer.owes_turn = False
             await asyncio.sleep(0)
+        chunk, row = core.take(record, parts) or await core.take_in_turn(record, parts)
         return AsyncAcknowledgement(chunk, row)
 
     async def send_and_wait(
