@@ -120,6 +120,10 @@ def request(value: object) -> None:
         )
 
 
+_USUAL_PRODUCE = ProduceOptions()
+"""Made once: to check all defaults again takes longer than the rest of what a call is given."""
+
+
 def writing(topic: object, to: object, options: ProduceOptions | None) -> ProduceOptions:
     """Check what a produce call was given besides its rows; return its options."""
     if topic is not None:
@@ -127,7 +131,7 @@ def writing(topic: object, to: object, options: ProduceOptions | None) -> Produc
     if to is not None:
         number("partition", to, 0, INT32)
     optional("options", options, ProduceOptions)
-    return options if options is not None else ProduceOptions()
+    return options if options is not None else _USUAL_PRODUCE
 
 
 def offset_to_commit(tp: TopicPartition, value: object) -> OffsetAndMetadata:

@@ -131,10 +131,11 @@ class AsyncProducer:
 
         Value and key are bytes or None, unless there are serializers. Waits only while the topic is
         not known or `buffer_memory` is full, for `max_block_ms`, and gives others a turn under
-        load; cancelled meanwhile, the record is not sent. Raises at once for what cannot be sent: ConfigError for a value of another type,
-        MessageTooLargeError beyond max_request_size, UnsupportedVersionError for headers where
-        brokers have none (before Kafka 0.11), UnknownTopicOrPartitionError, BufferExhaustedError,
-        LocalProtocolError after `close` and outside of a transaction.
+        load; cancelled meanwhile, the record is not sent. Raises at once for what cannot be sent:
+        ConfigError for a value of another type, MessageTooLargeError beyond max_request_size,
+        UnsupportedVersionError for headers where brokers have none (before Kafka 0.11),
+        UnknownTopicOrPartitionError, BufferExhaustedError, LocalProtocolError after `close` and
+        outside of a transaction.
         """
         try:
             chunk = self._open.get(topic)
