@@ -121,7 +121,7 @@ def test_nobody_is_idle_and_no_partition_unread(
 
 def test_a_session_goes_by_epochs_and_ends_with_its_connection() -> None:
     sessions = ShareSessions(2)
-    first = sessions.begin("g", "A", 7, parts(0, 1))
+    first = sessions.begin("g", "A", 7, [(T1, 0), (T1, 1)])  # in the order of the request
     assert sessions.go_on("g", "A", 1).turned(1) == [(T1, 1), (T1, 0)]
     assert refused(sessions, "A", 1) == codes.INVALID_SHARE_SESSION_EPOCH
     assert refused(sessions, "B", 1) == codes.SHARE_SESSION_NOT_FOUND
