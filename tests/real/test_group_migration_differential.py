@@ -5,11 +5,13 @@ release: the same answers (H24).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import pytest
 
 from parley.client import Client, NewTopic
 from parley.devcluster import LocalCluster
+from parley.devcluster.state.groups.offsets import java_hash
 from parley.errors import codes
 from parley.messages import (
     ConsumerGroupDescribeRequest,
@@ -37,6 +39,9 @@ from ..support import eventually
 
 pytestmark = pytest.mark.matrix
 PARTITIONS = 3
+OFFSETS_PARTITIONS = 100
+"""What both sides' numbers of partitions of `__consumer_offsets`, 4 and 50, divide."""
+
 Beat = ConsumerGroupHeartbeatRequest
 RELEASES = ["4.0.0", "4.3.0"]
 NOT_YET = {
@@ -164,6 +169,34 @@ class Side:
             request.topic_partitions = parts
         return self.client.request(self.node, request)
 
+    def until_topic_is_known(self) -> None:
+        """Wait until the group's coordinator knows the topic: metadata may have it earlier.
+
+        A member of another group of the same partition of `__consumer_offsets` finds out.
+        """
+
+        def place(name: str) -> int:
+            return (java_hash(name) & 0x7FFFFFFF) % OFFSETS_PARTITIONS
+
+        group = self.group
+        others = (f"{group}-probe-{number}" for number in count())
+        self.group = next(name for name in others if place(name) == place(group))
+        self.client.request(self.node, FindCoordinatorRequest(coordinator_keys=[self.group]))
+        epoch = 0
+
+        def has_everything() -> bool:
+            nonlocal epoch
+            answer = self.beat("P", epoch)
+            if answer.error_code:
+                return False
+            epoch = answer.member_epoch
+            found = [] if answer.assignment is None else answer.assignment.topic_partitions
+            return sum(len(topic.partitions) for topic in found) == PARTITIONS
+
+        eventually(has_everything, "the coordinator knows the topic")
+        self.beat("P", -1)
+        self.group = group
+
     def leave(self, member: str) -> int:
         one = LeaveGroupRequest.MemberIdentity(member_id=member)
         return (
@@ -205,6 +238,7 @@ class Side:
 
 def play_there_and_back(side: Side) -> None:
     """A classic member, one of the consumer protocol, both, and the classic one alone again."""
+    side.until_topic_is_known()
     fact = side.facts.append
     first = side.joined()
     name, generation = first.member_id, first.generation_id
