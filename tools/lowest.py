@@ -85,9 +85,14 @@ def test_tools() -> list[str]:
     """Return the pinned test tools and foreign clients."""
     groups = project()["dependency-groups"]
     assert isinstance(groups, dict)
-    wanted = {name_of(one) for one in groups["dev"]} - NOT_FOR_TESTS
+    wanted = {name_of(one): re.search(r"\[.*]", one) for one in groups["dev"]}
     pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in pinned if "==" in line and name_of(line) in wanted]
+    found = []
+    for name, is_pinned, version in (line.partition("==") for line in pinned):
+        if is_pinned and name_of(name) in wanted.keys() - NOT_FOR_TESTS:
+            with_extras = wanted[name_of(name)]
+            found.append(f"{name}{with_extras[0] if with_extras else ''}=={version}")
+    return found
 
 
 def resolve(python: Path, wanted: list[str]) -> str:
