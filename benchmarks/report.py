@@ -12,6 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import parley
+
 HEAD, GOALS = "# Benchmark results", "## Must be reached"
 MEASURED_BY = "Measured by "
 GOALS_HEAD = ["what", "wanted", "measured", ""]
@@ -78,9 +80,10 @@ def _machine(cores: int) -> str:
         platform.machine(),
     )
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    others = ("pyarrow", "confluent-kafka", "aiokafka", "kafka-python")
     packages = ", ".join(
-        f"{name} {version(name)}"
-        for name in ("kafka-parley", "pyarrow", "confluent-kafka", "aiokafka", "kafka-python")
+        # parley's is that of the source, which may run without being installed
+        [f"kafka-parley {parley.__version__}", *(f"{name} {version(name)}" for name in others)]
     )
     load = os.getloadavg()[0]
     return (
