@@ -278,6 +278,25 @@ def test_closing_says_of_each_record_whether_it_may_have_been_written(
     asyncio.run(work())
 
 
+def test_what_waits_for_its_turn_while_the_producer_is_closed_is_refused(
+    cluster: LocalCluster, topic: str
+) -> None:
+    made(cluster, topic)
+
+    async def work() -> None:
+        sending = await producer(cluster).start()
+        await sending.send_and_wait(topic, b"first", partition=0)
+        sending._core.writer.owes_turn = True  # as under load
+        late = asyncio.ensure_future(sending.send(topic, b"late", partition=0))
+        await asyncio.sleep(0)  # it begins, and gives others their turn
+        await sending.close()
+        with pytest.raises(LocalProtocolError, match="is closed"):
+            await late
+
+    asyncio.run(work())
+    assert own_read(cluster, topic)[0] == [b"first"]
+
+
 def test_linger_gathers_and_flush_does_not_wait_for_it(cluster: LocalCluster, topic: str) -> None:
     made(cluster, topic)
 

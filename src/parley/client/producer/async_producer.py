@@ -170,12 +170,13 @@ class AsyncProducer:
         core = self._core
         if not core.started:
             await self.start()
-        record, parts = core.prepared(record)
         if core.writer.owes_turn:
-            # Under load others, and what sends the batches, have their turn. Before the record is
-            # taken: who is cancelled here knows that it was not sent.
+            # Under load others, and what sends the batches, have their turn. Before anything else:
+            # who is cancelled here knows that the record was not sent, and one of the others may
+            # close the producer.
             core.writer.owes_turn = False
             await asyncio.sleep(0)
+        record, parts = core.prepared(record)
         chunk, row = core.take(record, parts) or await core.take_in_turn(record, parts)
         return AsyncAcknowledgement(chunk, row)
 
