@@ -14,11 +14,13 @@ from parley.client.async_client import AsyncClient
 from parley.client.consumer.core import ConsumerCore, LossListener
 from parley.client.consumer.listener import ConsumerRebalanceListener
 from parley.client.consumer.option_values import ConsumerClientOptionValues
-from parley.client.consumer.options import ConsumerOptions, split_named
+from parley.client.consumer.options import ConsumerOptions
 from parley.client.consumer.participation import GroupHealth, wanted_topics
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.fetch.positions import DataLoss
 from parley.client.options import arguments
+from parley.client.options.client_options import ClientOptions
+from parley.client.options.fields import split_named
 from parley.client.results import (
     EARLIEST,
     LATEST,
@@ -67,7 +69,7 @@ class AsyncConsumer:
         arguments.optional("client", client, AsyncClient)
         arguments.listener("on_data_loss", on_data_loss)
         if client is None:
-            client_options, options = split_named(named)
+            client_options, options = split_named(named, ClientOptions, ConsumerOptions)
             client = self._own = AsyncClient(client_options)
         else:
             options = ConsumerOptions.of(named)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, Unpack
 
 from parley.client.fetch.positions import Duration, Spec
 from parley.client.group.assignors import by_name
 from parley.client.group.assignors.base import Assignor
-from parley.client.options.client_options import ClientOptions, FetchOptions
-from parley.client.options.fields import option, unknown_option
+from parley.client.options.client_options import FetchOptions
+from parley.client.options.fields import option
 from parley.client.results import EARLIEST, LATEST
 from parley.errors import ConfigError
 
@@ -146,20 +146,4 @@ def _milliseconds(text: str) -> int:
         )
     return round(
         sum(float(part or 0) * unit for part, unit in zip(found.groups(), _UNITS_MS, strict=True))
-    )
-
-
-def split_named(named: Mapping[str, object]) -> tuple[ClientOptions, ConsumerOptions]:
-    """Return the options of the client and of the consumer out of one set of keyword arguments.
-
-    Raises ConfigError, with the nearest name, for one that neither has.
-    """
-    client = {field.name for field in dataclasses.fields(ClientOptions)}
-    consumer = {field.name for field in dataclasses.fields(ConsumerOptions)}
-    for name in named:
-        if name not in client | consumer:
-            raise unknown_option(name, client | consumer)
-    return (
-        ClientOptions.of({name: value for name, value in named.items() if name in client}),
-        ConsumerOptions.of({name: value for name, value in named.items() if name in consumer}),
     )

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from parley.errors import ConfigError, nearest_hint
 from parley.types import Secret
@@ -75,6 +75,10 @@ class _Signature:
         return whole.replace(
             parameters=list(whole.parameters.values())[1:], return_annotation=owner
         )
+
+
+First = TypeVar("First", bound="OptionSet")
+Second = TypeVar("Second", bound="OptionSet")
 
 
 class OptionSet:
@@ -154,6 +158,21 @@ def check_names(group: type[OptionSet], names: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise unknown_option(name, known)
+
+
+def split_named(
+    named: Mapping[str, object], first: type[First], second: type[Second]
+) -> tuple[First, Second]:
+    """Return the options of two groups out of one set of keyword arguments; a name may be both's.
+
+    Raises ConfigError, with the nearest name, for one that neither has.
+    """
+    names = _known_names(first), _known_names(second)  # type: ignore[arg-type]  # as above
+    for name in named:
+        if name not in names[0] | names[1]:
+            raise unknown_option(name, names[0] | names[1])
+    given = [{name: named[name] for name in named if name in known} for known in names]
+    return first.of(given[0]), second.of(given[1])
 
 
 @cache

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Unpack
 
 from parley.client.async_client import AsyncClient
 from parley.client.options import arguments
+from parley.client.options.client_options import ClientOptions
+from parley.client.options.fields import split_named
 from parley.client.produce.accumulator import RECORD_BYTES
 from parley.client.produce.calls import write
 from parley.client.produce.chunk import AsyncAcknowledgement, RecordChunk
 from parley.client.producer.core import OnError, ProducerCore
 from parley.client.producer.option_values import ProducerClientOptionValues
-from parley.client.producer.options import ProducerOptions, split_named
+from parley.client.producer.options import ProducerOptions
 from parley.client.producer.record import ProducerRecord, RecordHeaders
 from parley.client.results import ConsumerGroupMetadata, ProduceResult, RecordMetadata
 from parley.client.transactions.async_producer import AsyncTransactionProducer
-from parley.errors import KafkaError, LocalProtocolError, TransactionAbortableError
+from parley.client.transactions.block import awaited_block
+from parley.errors import LocalProtocolError, TransactionAbortableError
 
 if TYPE_CHECKING:
     from parley.client.produce.rows import Rows
@@ -58,7 +61,7 @@ class AsyncProducer:
         arguments.optional("client", client, AsyncClient)
         arguments.listener("on_error", on_error)
         if client is None:
-            client_options, options = split_named(named)
+            client_options, options = split_named(named, ClientOptions, ProducerOptions)
             client = self._own = AsyncClient(client_options)
         else:
             options = ProducerOptions.of(named)
@@ -240,18 +243,9 @@ class AsyncProducer:
 
     # -- transactions ------------------------------------------------------------------------------
 
-    @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncProducer]:
+    def transaction(self) -> contextlib.AbstractAsyncContextManager[AsyncProducer]:
         """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
-        await self.begin_transaction()
-        try:
-            yield self
-            await self.commit_transaction()
-        except BaseException:
-            if self._transactions().can_abort:
-                with contextlib.suppress(KafkaError):  # the error that led here says more
-                    await self.abort_transaction()
-            raise
+        return awaited_block(self, lambda: self._transactions().can_abort)
 
     async def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on appears together, or not at all.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, Unpack
 
-from parley.client.options.client_options import ClientOptions, ProduceOptions
-from parley.client.options.fields import option, unknown_option
+from parley.client.options.client_options import ProduceOptions
+from parley.client.options.fields import option
 from parley.client.producer.record import Partitioner, ProducerInterceptor, Serializer
 from parley.errors import ConfigError, nearest_hint
 from parley.types import shown
@@ -94,20 +93,3 @@ class ProducerOptions(ProduceOptions):
             raise ConfigError("transactional_id needs idempotence; leave enable_idempotence away")
         if self.transactional_id is not None and self.acks != "all":
             raise ConfigError(f'transactional_id needs acks="all", not acks="{self.acks}"')
-
-
-def split_named(named: Mapping[str, object]) -> tuple[ClientOptions, ProducerOptions]:
-    """Return the options of the client and of the producer out of one set of keyword arguments.
-
-    `request_timeout_ms` is both's. Raises ConfigError, with the nearest name, for one that neither
-    has.
-    """
-    client = {field.name for field in dataclasses.fields(ClientOptions)}
-    producer = {field.name for field in dataclasses.fields(ProducerOptions)}
-    for name in named:
-        if name not in client | producer:
-            raise unknown_option(name, client | producer)
-    return (
-        ClientOptions.of({name: value for name, value in named.items() if name in client}),
-        ProducerOptions.of({name: value for name, value in named.items() if name in producer}),
-    )

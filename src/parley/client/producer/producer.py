@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar, Unpack
 
@@ -20,7 +20,8 @@ from parley.client.producer.option_values import ProducerClientOptionValues
 from parley.client.producer.options import ProducerOptions
 from parley.client.producer.record import ProducerRecord, RecordHeaders
 from parley.client.results import ProduceResult
-from parley.errors import KafkaError, LocalProtocolError
+from parley.client.transactions.block import blocking_block
+from parley.errors import LocalProtocolError
 from parley.net.blocking import Work, blocking
 
 if TYPE_CHECKING:
@@ -185,18 +186,9 @@ class Producer:
 
     # -- transactions ------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[Producer]:
+    def transaction(self) -> contextlib.AbstractContextManager[Producer]:
         """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
-        self.begin_transaction()
-        try:
-            yield self
-            self.commit_transaction()
-        except BaseException:
-            if self._producer._transactions().can_abort:
-                with contextlib.suppress(KafkaError):  # the error that led here says more
-                    self.abort_transaction()
-            raise
+        return blocking_block(self, lambda: self._producer._transactions().can_abort)
 
     begin_transaction = blocking(AsyncProducer.begin_transaction)
     commit_transaction = blocking(AsyncProducer.commit_transaction)

@@ -10,9 +10,11 @@ from parley.client.consumer.async_consumer import check_getmany
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.book import AcknowledgeType
 from parley.client.options import arguments
+from parley.client.options.client_options import ClientOptions
+from parley.client.options.fields import split_named
 from parley.client.share.core import AcknowledgementCallback, ShareCore, ShareGroupHealth
 from parley.client.share.option_values import ShareConsumerClientOptionValues
-from parley.client.share.options import ShareConsumerOptions, split_named
+from parley.client.share.options import ShareConsumerOptions
 from parley.errors import ConfigError
 from parley.types import Names, TopicPartition, shown
 
@@ -51,7 +53,7 @@ class AsyncShareConsumer:
         self._own: AsyncClient | None = None
         arguments.optional("client", client, AsyncClient)
         if client is None:
-            client_options, options = split_named(named)
+            client_options, options = split_named(named, ClientOptions, ShareConsumerOptions)
             client = self._own = AsyncClient(client_options)
         else:
             options = ShareConsumerOptions.of(named)

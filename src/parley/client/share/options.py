@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from parley.client.group.share.wire import BATCH_OPTIMIZED, RECORD_LIMIT, Limits
-from parley.client.options.client_options import ClientOptions, FetchOptions
-from parley.client.options.fields import OptionSet, option, unknown_option
+from parley.client.options.client_options import FetchOptions
+from parley.client.options.fields import OptionSet, option
 
 if TYPE_CHECKING:
     from parley.client.share.option_values import ShareConsumerOptionValues
@@ -87,19 +85,3 @@ class ShareConsumerOptions(OptionSet):
         return FetchOptions(
             check_crcs=self.check_crcs, max_decompressed_bytes=self.max_decompressed_bytes
         )
-
-
-def split_named(named: Mapping[str, Any]) -> tuple[ClientOptions, ShareConsumerOptions]:
-    """Return the options of the client and of the share consumer out of one set of keywords.
-
-    Raises ConfigError, with the nearest name, for one that neither has.
-    """
-    client = {field.name for field in dataclasses.fields(ClientOptions)}
-    consumer = {field.name for field in dataclasses.fields(ShareConsumerOptions)}
-    for name in named:
-        if name not in client | consumer:
-            raise unknown_option(name, client | consumer)
-    return (
-        ClientOptions.of({name: value for name, value in named.items() if name in client}),
-        ShareConsumerOptions.of({name: value for name, value in named.items() if name in consumer}),
-    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from parley.client.options.client_options import ProduceOptions
 from parley.client.produce.calls import given_up, write
 from parley.client.produce.state import InTransaction, OutBatch
 from parley.client.results import ConsumerGroupMetadata, ProduceResult
+from parley.client.transactions.block import awaited_block
 from parley.client.transactions.decisions import Severity, judge
 from parley.client.transactions.driver import TransactionDriver
 from parley.client.transactions.handover import PreparedTransaction
@@ -218,18 +219,9 @@ class AsyncTransactionProducer:
         self._alive()
         await self._abort(self._cluster.deadline())
 
-    @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncTransactionProducer]:
+    def transaction(self) -> contextlib.AbstractAsyncContextManager[AsyncTransactionProducer]:
         """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
-        await self.begin_transaction()
-        try:
-            yield self
-            await self.commit_transaction()
-        except BaseException:
-            if self.can_abort:
-                with contextlib.suppress(KafkaError):  # the error that led here says more
-                    await self.abort_transaction()
-            raise
+        return awaited_block(self, lambda: self.can_abort)
 
     @property
     def can_abort(self) -> bool:

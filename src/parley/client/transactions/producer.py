@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, TypeVar, TypeVarTuple
 
@@ -13,8 +13,9 @@ from parley.client.options.client_options import ProduceOptions
 from parley.client.produce.calls import Loop, write_blocking
 from parley.client.results import ProduceResult
 from parley.client.transactions.async_producer import AsyncTransactionProducer
+from parley.client.transactions.block import blocking_block
 from parley.client.transactions.state import State
-from parley.errors import KafkaError, LocalProtocolError
+from parley.errors import LocalProtocolError
 from parley.net.blocking import Work, blocking
 
 if TYPE_CHECKING:
@@ -112,18 +113,9 @@ class TransactionProducer:
     commit_transaction = blocking(AsyncTransactionProducer.commit_transaction)
     abort_transaction = blocking(AsyncTransactionProducer.abort_transaction)
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[TransactionProducer]:
+    def transaction(self) -> contextlib.AbstractContextManager[TransactionProducer]:
         """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
-        self.begin_transaction()
-        try:
-            yield self
-            self.commit_transaction()
-        except BaseException:
-            if self._producer.can_abort:
-                with contextlib.suppress(KafkaError):  # the error that led here says more
-                    self.abort_transaction()
-            raise
+        return blocking_block(self, lambda: self._producer.can_abort)
 
     prepare_transaction = blocking(AsyncTransactionProducer.prepare_transaction)
 
