@@ -168,19 +168,6 @@ def compatibility_of(found: Json, url: str) -> Compatibility:
     return Compatibility(is_compatible, tuple(map(str, messages)))
 
 
-def request_of(schema: Schema) -> dict[str, Json]:
-    """Return a schema as requests have it."""
-    request: dict[str, Json] = {"schema": schema.text}
-    if schema.schema_type != "AVRO":
-        request["schemaType"] = schema.schema_type
-    if schema.references:
-        request["references"] = [
-            {"name": one.name, "subject": one.subject, "version": one.version}
-            for one in schema.references
-        ]
-    return request
-
-
 def _reference(said: Json, url: str) -> SchemaReference:
     name, subject, version = (
         (said.get("name"), said.get("subject"), said.get("version"))

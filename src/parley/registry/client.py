@@ -18,6 +18,7 @@ from parley.registry.options import RegistryOptions, RegistryOptionValues
 from parley.registry.rest import Rest
 from parley.serdes import NamedSchema, Schema, SchemaGuid, SchemaId, SchemaRef, SchemaReference
 from parley.serdes.frames import parse_guid
+from parley.serdes.schemas import schema_json
 from parley.types import shown, text
 
 T = TypeVar("T")
@@ -194,9 +195,7 @@ class SchemaRegistryClient:
         path = f"{_path(subject)}/versions"
 
         def load() -> RegisteredSchema:
-            found, url = self._rest.ask(
-                "POST", path, answers.request_of(schema), _normalize(normalize)
-            )
+            found, url = self._rest.ask("POST", path, schema_json(schema), _normalize(normalize))
             return answers.registered_of(answers.members(found, url), url, schema)
 
         return self._once(self._registered, (subject, schema, normalize), load)
@@ -206,7 +205,7 @@ class SchemaRegistryClient:
     ) -> RegisteredSchema:
         """Return a schema's id and version under a subject. Raises SchemaNotFoundError if none."""
         found, url = self._rest.ask(
-            "POST", _path(subject), answers.request_of(schema), _normalize(normalize)
+            "POST", _path(subject), schema_json(schema), _normalize(normalize)
         )
         return answers.registered_of(answers.members(found, url), url, schema)
 
@@ -240,7 +239,7 @@ class SchemaRegistryClient:
         path = f"/compatibility{_path(subject)}/versions"
         if version is not None:
             path += f"/{quote(str(version), safe='')}"
-        found, url = self._rest.ask("POST", path, answers.request_of(schema), {"verbose": "true"})
+        found, url = self._rest.ask("POST", path, schema_json(schema), {"verbose": "true"})
         return answers.compatibility_of(found, url)
 
     def get_compatibility(self, subject: str | None = None) -> str:

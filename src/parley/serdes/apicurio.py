@@ -24,12 +24,12 @@ from parley.serdes.frames import (
     SchemaRef,
     framing_error,
     header_of,
+    number_prefix,
     refuse_indexes,
     view_of,
     wrong_schema,
 )
 
-MAGIC = 0
 PREFIX_BYTES = 1 + UINT64.size
 
 
@@ -43,14 +43,7 @@ class ApicurioPrefix:
     def read(self, data: Buffer, headers: Headers = (), *, is_key: bool = False) -> Framed:
         """Return the id and the data. Raises FramingError for bytes without the prefix."""
         view = view_of(data)
-        if len(view) < PREFIX_BYTES or view[0] != MAGIC:
-            what = (
-                f"a message of {len(view)} bytes has no id: a byte 0 and 8 bytes are expected"
-                if len(view) < PREFIX_BYTES
-                else f"the message has no id: it begins with byte {view[0]} where 0 is expected"
-            )
-            raise framing_error(self.name, what, view)
-        number = UINT64.unpack_from(view, 1)[0]
+        number = number_prefix(self.name, view, UINT64, "id")
         kind = ContentId if self.content_ids else GlobalId
         return Framed(kind(number), view[PREFIX_BYTES:])
 

@@ -28,6 +28,7 @@ from parley.serdes.frames import (
     SchemaRef,
     framing_error,
     header_of,
+    number_prefix,
     refuse_indexes,
     view_of,
     wrong_schema,
@@ -56,9 +57,7 @@ class ConfluentPrefix:
     def read(self, data: Buffer, headers: Headers = (), *, is_key: bool = False) -> Framed:
         """Return the id and the data. Raises FramingError for bytes without the prefix."""
         view = view_of(data)
-        if len(view) < PREFIX_BYTES or view[0] != MAGIC_ID:
-            raise framing_error(self.name, _no_prefix(view), view)
-        schema = SchemaId(UINT32.unpack_from(view, 1)[0])
+        schema = SchemaId(number_prefix(self.name, view, UINT32, "schema id"))
         indexes, start = _indexes(self.name, view, PREFIX_BYTES, self.protobuf)
         return Framed(schema, view[start:], indexes)
 
@@ -158,12 +157,6 @@ class Confluent:
         return ConfluentPrefix(self.protobuf).write(
             payload, schema, message_indexes=message_indexes
         )
-
-
-def _no_prefix(view: memoryview) -> str:
-    if len(view) < PREFIX_BYTES:
-        return f"a message of {len(view)} bytes has no schema id: a byte 0 and 4 bytes are expected"
-    return f"the message has no schema id: it begins with byte {view[0]} where 0 is expected"
 
 
 def _indexes(

@@ -27,91 +27,90 @@ MAX_MESSAGE_INDEXES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaId:
+class _Numbered:
+    """A reference that is a number below LIMIT."""
+
+    LIMIT: ClassVar[int] = 2**64
+    WHAT: ClassVar[str]
+
+    number: int
+
+    def __post_init__(self) -> None:
+        number = self.number
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < self.LIMIT:
+            raise ConfigError(
+                f"{shown(number)} is no id: a whole number below {self.LIMIT} is expected"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.WHAT} {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Guid:
+    """A reference that is 16 bytes."""
+
+    WHAT: ClassVar[str]
+
+    raw: bytes
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.raw, bytes) or len(self.raw) != GUID_BYTES:
+            raise ConfigError(f"{shown(self.raw)} is no id: {GUID_BYTES} bytes are expected")
+
+    def __str__(self) -> str:
+        return f"{self.WHAT} {self.text}"
+
+    @property
+    def text(self) -> str:
+        """The bytes as registries write them: hexadecimal digits in five groups."""
+        return guid_text(self.raw)
+
+
+class SchemaId(_Numbered):
     """A schema's id at a registry that speaks Confluent's protocol: 4 bytes, unsigned."""
 
-    number: int
-
-    def __post_init__(self) -> None:
-        _check_number(self.number, 2**32)
-
-    def __str__(self) -> str:
-        return f"schema id {self.number}"
+    __slots__ = ()
+    LIMIT = 2**32
+    WHAT = "schema id"
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalId:
+class GlobalId(_Numbered):
     """A schema's global id at Apicurio: 8 bytes, unsigned."""
 
-    number: int
-
-    def __post_init__(self) -> None:
-        _check_number(self.number, 2**64)
-
-    def __str__(self) -> str:
-        return f"global id {self.number}"
+    __slots__ = ()
+    WHAT = "global id"
 
 
-@dataclass(frozen=True, slots=True)
-class ContentId:
+class ContentId(_Numbered):
     """The id of a schema's text at Apicurio, which several artifacts may share: 8 bytes."""
 
-    number: int
-
-    def __post_init__(self) -> None:
-        _check_number(self.number, 2**64)
-
-    def __str__(self) -> str:
-        return f"content id {self.number}"
+    __slots__ = ()
+    WHAT = "content id"
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaGuid:
+class SchemaGuid(_Guid):
     """A schema's GUID at Confluent's registry: 16 bytes that depend on the schema alone."""
 
-    raw: bytes
-
-    def __post_init__(self) -> None:
-        _check_guid(self.raw)
-
-    def __str__(self) -> str:
-        return f"schema GUID {guid_text(self.raw)}"
-
-    @property
-    def text(self) -> str:
-        """The GUID as the registry's REST protocol writes it."""
-        return guid_text(self.raw)
+    __slots__ = ()
+    WHAT = "schema GUID"
 
 
-@dataclass(frozen=True, slots=True)
-class GlueVersion:
+class GlueVersion(_Guid):
     """The id of a schema version at AWS Glue: 16 bytes."""
 
-    raw: bytes
-
-    def __post_init__(self) -> None:
-        _check_guid(self.raw)
-
-    def __str__(self) -> str:
-        return f"schema version {guid_text(self.raw)}"
-
-    @property
-    def text(self) -> str:
-        """The id as Glue's API writes it."""
-        return guid_text(self.raw)
+    __slots__ = ()
+    WHAT = "schema version"
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(_Numbered):
     """The 64-bit Rabin fingerprint of an Avro schema's canonical form, as a number."""
 
-    number: int
-
-    def __post_init__(self) -> None:
-        _check_number(self.number, 2**64)
+    __slots__ = ()
+    WHAT = "fingerprint"
 
     def __str__(self) -> str:
-        return f"fingerprint {self.number:016x}"
+        return f"{self.WHAT} {self.number:016x}"
 
 
 SchemaRef: TypeAlias = SchemaId | SchemaGuid | GlobalId | ContentId | GlueVersion | Fingerprint
@@ -192,6 +191,24 @@ def header_of(headers: Headers, name: str) -> Buffer | None:
     return next((value for key, value in headers if key == name and value is not None), None)
 
 
+def number_prefix(name: str, view: memoryview, number: Struct, what: str) -> int:
+    """Return the number behind a byte 0, with which a message begins. Raises FramingError for
+    bytes without it.
+    """
+    if len(view) <= number.size:
+        raise framing_error(
+            name,
+            f"a message of {len(view)} bytes has no {what}: a byte 0 and {number.size} bytes are "
+            "expected",
+            view,
+        )
+    if view[0] != 0:
+        text = f"the message has no {what}: it begins with byte {view[0]} where 0 is expected"
+        raise framing_error(name, text, view)
+    found: int = number.unpack_from(view, 1)[0]
+    return found
+
+
 def wrong_schema(name: str, schema: SchemaRef | None, wanted: str) -> ConfigError:
     """Return the error for a schema that a framing cannot name."""
     given = "no schema" if schema is None else str(schema)
@@ -253,13 +270,3 @@ def _guess(name: str, data: memoryview) -> str:
     if first[:1] in (b"{", b"["):
         return '; it looks like JSON without a schema: use the framing "none"'
     return f"; it begins with the bytes {bytes(data[:8]).hex(' ')}"
-
-
-def _check_number(number: int, limit: int) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < limit:
-        raise ConfigError(f"{shown(number)} is no id: a whole number below {limit} is expected")
-
-
-def _check_guid(raw: bytes) -> None:
-    if not isinstance(raw, bytes) or len(raw) != GUID_BYTES:
-        raise ConfigError(f"{shown(raw)} is no id: {GUID_BYTES} bytes are expected")

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from parley.errors import ConfigError, nearest_hint
 from parley.serdes.frames import SchemaRef
-from parley.types import shown
+from parley.types import Json, shown
 
 SCHEMA_TYPES = ("AVRO", "JSON", "PROTOBUF")
 
@@ -40,6 +40,20 @@ class Schema:
             known = ", ".join(SCHEMA_TYPES)
             raise ConfigError(f'schema_type="{self.schema_type}" is none of {known}.{hint}')
         object.__setattr__(self, "references", tuple(self.references))
+
+
+def schema_json(schema: Schema) -> dict[str, Json]:
+    """Return a schema as Confluent's protocol has it: the type is left out for Avro."""
+    found: dict[str, Json] = {}
+    if schema.schema_type != "AVRO":
+        found["schemaType"] = schema.schema_type
+    if schema.references:
+        found["references"] = [
+            {"name": one.name, "subject": one.subject, "version": one.version}
+            for one in schema.references
+        ]
+    found["schema"] = schema.text
+    return found
 
 
 class NamedSchema(NamedTuple):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from parley.devcluster.registry.subjects import Version, schema_json
+from parley.devcluster.registry.subjects import Version
+from parley.serdes.schemas import schema_json
 from parley.types import Json
 
 SCHEMA, CONFIG, MODE = "SCHEMA", "CONFIG", "MODE"

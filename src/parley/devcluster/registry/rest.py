@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from parley.devcluster.registry.refusals import RegistryRefused, no_version
 from parley.devcluster.registry.store import Store, version_number
-from parley.devcluster.registry.subjects import Version, guid_of, schema_json, schema_of
+from parley.devcluster.registry.subjects import Version, guid_of, schema_of
 from parley.net.http_server import HttpReply, HttpRequest
 from parley.serdes import Schema
+from parley.serdes.schemas import schema_json
 from parley.types import Json
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"

@@ -15,6 +15,7 @@ from parley.devcluster.registry.refusals import RegistryRefused, invalid_schema
 from parley.errors import ConfigError
 from parley.serdes import Schema, SchemaReference
 from parley.serdes.frames import guid_text
+from parley.serdes.schemas import schema_json
 from parley.types import Json
 
 MAX_REFERENCES = 1_000
@@ -63,20 +64,6 @@ class Subject:
             if one.schema == schema and (deleted or not one.deleted):
                 return one
         return None
-
-
-def schema_json(schema: Schema) -> dict[str, Json]:
-    """Return a schema as answers have it: the type is left out for Avro."""
-    found: dict[str, Json] = {}
-    if schema.schema_type != "AVRO":
-        found["schemaType"] = schema.schema_type
-    if schema.references:
-        found["references"] = [
-            {"name": one.name, "subject": one.subject, "version": one.version}
-            for one in schema.references
-        ]
-    found["schema"] = schema.text
-    return found
 
 
 def guid_of(schema: Schema) -> str:
