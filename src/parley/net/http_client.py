@@ -87,7 +87,7 @@ def exchange(
     Raises NetworkError with the stage ("name lookup", "connect", "tls", "request"), RequestTimedOut
     when connecting or answering takes longer than it may.
     """
-    connection = _connection(target)
+    connection = connection_to(target.base_url, target.connect_timeout_ms, target.context)
     address = target.address
     try:
         _connect(connection, target)
@@ -97,7 +97,10 @@ def exchange(
             connection.request(method, base + path, body, dict(headers or {}))
             with connection.getresponse() as answer:
                 location = answer.getheader("Location")
-                return HttpAnswer(answer.status, _read(answer, target, deadline_s), location)
+                found = read_bounded(answer, target.max_bytes, deadline_s)
+                if answer.length:
+                    raise ValueError("it ends early")
+                return HttpAnswer(answer.status, found, location)
         except TimeoutError as error:
             raise _timed_out(target, REQUEST, "read_timeout_ms") from error
         except (OSError, http.client.HTTPException, UnicodeError, ValueError) as error:
@@ -131,13 +134,32 @@ async def in_thread(call: Callable[[], T]) -> T:
     return await asyncio.shield(asyncio.wrap_future(pending))
 
 
-def _connection(target: HttpTarget) -> http.client.HTTPConnection:
-    host, port = target.address
-    seconds = target.connect_timeout_ms / 1000
-    if urlsplit(target.base_url).scheme == "https":
-        context = target.context or ssl.create_default_context()
-        return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
-    return http.client.HTTPConnection(host, port, timeout=seconds)
+def connection_to(
+    url: str, connect_timeout_ms: int, context: ssl.SSLContext | None
+) -> http.client.HTTPConnection:
+    """Return a connection to the server of a URL, not made yet. Without `context` the system's
+    authorities are trusted.
+    """
+    parts, seconds = urlsplit(url), connect_timeout_ms / 1000
+    host = parts.hostname or ""
+    if parts.scheme == "https":
+        return http.client.HTTPSConnection(
+            host, parts.port, timeout=seconds, context=context or ssl.create_default_context()
+        )
+    return http.client.HTTPConnection(host, parts.port, timeout=seconds)
+
+
+def read_bounded(answer: http.client.HTTPResponse, max_bytes: int, deadline_s: float) -> bytes:
+    """Return a body. Raises HTTPException beyond `max_bytes`, TimeoutError after the deadline."""
+    pieces, size = [], 0
+    while piece := answer.read1(_PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > max_bytes:
+            raise http.client.HTTPException(f"it is longer than {max_bytes} bytes")
+        if time.monotonic() > deadline_s:
+            raise TimeoutError
+    return b"".join(pieces)
 
 
 def _connect(connection: http.client.HTTPConnection, target: HttpTarget) -> None:
@@ -171,20 +193,6 @@ def _failure(error: Exception) -> tuple[str, str]:
     if isinstance(error, ConnectionRefusedError):
         return "connect", "the connection was refused; nothing listens there"
     return "connect", f"no connection could be made ({_text(error)})"
-
-
-def _read(answer: http.client.HTTPResponse, target: HttpTarget, deadline_s: float) -> bytes:
-    pieces, size = [], 0
-    while piece := answer.read1(_PIECE_BYTES):
-        pieces.append(piece)
-        size += len(piece)
-        if size > target.max_bytes:
-            raise ValueError(f"it is longer than {target.max_bytes} bytes")
-        if time.monotonic() > deadline_s:
-            raise TimeoutError
-    if answer.length:
-        raise ValueError("it ends early")
-    return b"".join(pieces)
 
 
 def _timed_out(target: HttpTarget, stage: str, name: str) -> RequestTimedOut:

@@ -23,6 +23,7 @@ from pathlib import Path
 from urllib.parse import quote_plus, urlsplit
 
 from parley.errors import AuthenticationError, ConfigError, NetworkError
+from parley.net.http_client import connection_to, read_bounded
 from parley.types import Json, Secret
 
 TOKEN_ENDPOINT = "token endpoint"
@@ -183,15 +184,7 @@ class FileToken:
 def _ask(endpoint: TokenEndpoint) -> dict[str, Json]:
     """Send one request and return the JSON object of the answer."""
     parts = urlsplit(endpoint.url)
-    connection: http.client.HTTPConnection
-    seconds = endpoint.connect_timeout_ms / 1000
-    if parts.scheme == "https":
-        context = endpoint.ssl_context or ssl.create_default_context()
-        connection = http.client.HTTPSConnection(
-            parts.hostname or "", parts.port, timeout=seconds, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
+    connection = connection_to(endpoint.url, endpoint.connect_timeout_ms, endpoint.ssl_context)
     try:
         connection.connect()
         connection.sock.settimeout(endpoint.read_timeout_ms / 1000)
@@ -200,7 +193,8 @@ def _ask(endpoint: TokenEndpoint) -> dict[str, Json]:
         # it holds the socket where the server ends the connection
         with connection.getresponse() as answer:
             status = answer.status
-            body = _read_bounded(answer, time.monotonic() + endpoint.read_timeout_ms / 1000)
+            deadline_s = time.monotonic() + endpoint.read_timeout_ms / 1000
+            body = read_bounded(answer, MAX_ANSWER_BYTES, deadline_s)
     except (OSError, http.client.HTTPException, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise NetworkError(
@@ -211,16 +205,6 @@ def _ask(endpoint: TokenEndpoint) -> dict[str, Json]:
     finally:
         connection.close()
     return _answer(endpoint, status, body)
-
-
-def _read_bounded(answer: http.client.HTTPResponse, deadline_s: float) -> bytes:
-    pieces, size = [], 0
-    while piece := answer.read1(65_536):
-        pieces.append(piece)
-        size += len(piece)
-        if size > MAX_ANSWER_BYTES or time.monotonic() > deadline_s:
-            raise http.client.HTTPException
-    return b"".join(pieces)
 
 
 def _body(endpoint: TokenEndpoint) -> bytes:
