@@ -30,7 +30,6 @@ class Job:
     places: list[tuple[str, int]]
     records: int
     idle_s: float
-    rows: int = 0
     began: float = 0.0
     used: float = 0.0
     facts: dict[str, float] = field(default_factory=dict)
@@ -40,12 +39,12 @@ class Job:
         """Start the clock: a first record is there."""
         self.began, self.used = time.perf_counter(), time.process_time()
 
-    def finish(self) -> None:
+    def finish(self, rows: int) -> None:
         """Stop it: the last one was seen."""
         seconds, cpu = time.perf_counter() - self.began, time.process_time() - self.used
         peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self.facts = {
-            "rows": self.rows, "seconds": seconds, "cpu_seconds": cpu, "peak_rss_mb": peak_mb
+            "rows": rows, "seconds": seconds, "cpu_seconds": cpu, "peak_rss_mb": peak_mb
         }  # fmt: skip
 
     @property
@@ -70,8 +69,7 @@ def parley_getone(job: Job) -> None:
         while rows < job.records:
             size += len(consumer.getone().value)
             rows += 1
-        job.rows = rows
-        job.finish()
+        job.finish(rows)
         while job.idling:
             consumer.getone(timeout_ms=POLL_MS)
 
@@ -86,8 +84,7 @@ def parley_for(job: Job) -> None:
             rows += 1
             if rows == job.records:
                 break
-        job.rows = rows
-        job.finish()
+        job.finish(rows)
         while job.idling:
             consumer.getone(timeout_ms=POLL_MS)
 
@@ -102,8 +99,7 @@ def parley_getmany(job: Job) -> None:
                 for record in records:
                     size += len(record.value)
                 rows += len(records)
-        job.rows = rows
-        job.finish()
+        job.finish(rows)
         while job.idling:
             consumer.getmany(timeout_ms=POLL_MS)
 
@@ -111,20 +107,24 @@ def parley_getmany(job: Job) -> None:
 def parley_async_for(job: Job) -> None:
     async def read() -> None:
         async with _parley(job, awaits=True) as consumer:
-            rows, size = 0, 0
-            async for record in consumer:
-                if not rows:
-                    job.begin()
-                size += len(record.value)
-                rows += 1
-                if rows == job.records:
-                    break
-            job.rows = rows
-            job.finish()
+            await _each(job, consumer)
             while job.idling:
                 await consumer.getone(timeout_ms=POLL_MS)
 
     asyncio.run(read())
+
+
+async def _each(job: Job, consumer: Any) -> None:
+    """Look at each record of an asynchronous consumer, parley's or aiokafka's."""
+    rows, size = 0, 0
+    async for record in consumer:
+        if not rows:
+            job.begin()
+        size += len(record.value)
+        rows += 1
+        if rows == job.records:
+            break
+    job.finish(rows)
 
 
 def parley_async_getmany(job: Job) -> None:
@@ -139,8 +139,7 @@ def parley_async_getmany(job: Job) -> None:
                     for record in records:
                         size += len(record.value)
                     rows += len(records)
-            job.rows = rows
-            job.finish()
+            job.finish(rows)
             while job.idling:
                 await consumer.getmany(timeout_ms=POLL_MS)
 
@@ -165,8 +164,7 @@ def confluent_consume(job: Job) -> None:
                 job.begin()
             size += len(_value(message))
             rows += 1
-    job.rows = rows
-    job.finish()
+    job.finish(rows)
     while job.idling:
         consumer.consume(AT_ONCE, POLL_MS / 1_000)
     consumer.close()
@@ -182,8 +180,7 @@ def confluent_poll(job: Job) -> None:
                 job.begin()
             size += len(_value(message))
             rows += 1
-    job.rows = rows
-    job.finish()
+    job.finish(rows)
     while job.idling:
         consumer.poll(POLL_MS / 1_000)
     consumer.close()
@@ -221,16 +218,7 @@ def aiokafka_async_for(job: Job) -> None:
         )
         await consumer.start()
         consumer.assign([TopicPartition(*place) for place in job.places])
-        rows, size = 0, 0
-        async for record in consumer:
-            if not rows:
-                job.begin()
-            size += len(record.value)
-            rows += 1
-            if rows == job.records:
-                break
-        job.rows = rows
-        job.finish()
+        await _each(job, consumer)
         while job.idling:
             await consumer.getmany(timeout_ms=POLL_MS)
         await consumer.stop()
