@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from parley.devcluster.state.controller import Controller
@@ -49,9 +48,6 @@ LONG_BYTES = 1024 * 1024
 """How long a log may grow, beyond four times what held when it was compacted last."""
 RECORDS_AT_ONCE = 1_000
 NOBODY = ProducerIdentity(-1, -1)
-
-place = lru_cache(maxsize=65_536)(java_hash)
-"""Java's hash of a group's name, remembered: each request asks for it several times."""
 
 
 class LogUnavailable(OSError):
@@ -119,7 +115,7 @@ class OffsetsTopic:
         """Return the partition that a group belongs to, also before the topic is made."""
         topic = self._logs.image.topics.get(OFFSETS_TOPIC)
         count = self._partitions if topic is None else len(topic.partitions)
-        return (place(group) & 0x7FFFFFFF) % count
+        return (java_hash(group) & 0x7FFFFFFF) % count
 
     def create(self, *, now_ms: int) -> None:
         """Make the topic where there is none. Raises Refused or OSError."""

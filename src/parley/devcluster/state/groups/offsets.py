@@ -39,7 +39,7 @@ class CommittedOffset:
     """When it is kept no longer, -1 where its group decides that (`expiry`)."""
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=65_536)  # each request asks for that of its group several times
 def java_hash(text: str) -> int:
     """Return Java's String.hashCode, by which Kafka places groups.
 
