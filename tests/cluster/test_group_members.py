@@ -450,22 +450,6 @@ async def test_what_does_not_pass_every_poll_raises(
         assert (await consumer.getone()).offset == 0
 
 
-async def test_a_commit_says_which_partitions_it_could_not_commit_and_why(
-    newest: LocalCluster,
-) -> None:
-    fill(newest, 1)
-    async with member(newest) as one:
-        await evenly_shared(PARTITIONS, one)
-        there, gone = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 77)
-        with pytest.raises(KafkaError) as raised:
-            await one.consumer._core.group._commits.commit(  # type: ignore[union-attr]
-                {there: OffsetAndMetadata(1), gone: OffsetAndMetadata(1)},
-                one.consumer._core.cluster.deadline(300),
-            )
-        assert "77" in str(raised.value)
-        assert await one.consumer.committed(there) == OffsetAndMetadata(1)
-
-
 # -- static members --------------------------------------------------------------------------------
 
 

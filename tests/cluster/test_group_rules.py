@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from parley.client import AsyncConsumer, TopicPartition
+from parley.client import AsyncConsumer, OffsetAndMetadata, TopicPartition
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.group.classic.requests import leave_error
 from parley.client.group.formats import decode_subscription
@@ -208,6 +208,21 @@ def test_g45_a_commit_comes_before_the_policy() -> None:
 def test_g45_a_duration_that_is_negative_or_none_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="ISO 8601"):
         ConsumerOptions(auto_offset_reset=f"by_duration:{text}")
+
+
+def test_a_commit_says_which_partitions_it_could_not_commit_and_why() -> None:
+    with lone("4.3") as one:
+        there, gone = TP, TopicPartition(TOPIC, 77)
+        core = one.consumer._core
+        with pytest.raises(KafkaError) as raised:
+            one.time.run(
+                core.group._commits.commit(  # type: ignore[union-attr]
+                    {there: OffsetAndMetadata(1), gone: OffsetAndMetadata(1)},
+                    core.cluster.deadline(300),
+                )
+            )
+        assert "77" in str(raised.value)
+        assert one.time.run(one.consumer.committed(there)) == OffsetAndMetadata(1)
 
 
 # -- the consumer protocol -------------------------------------------------------------------------
