@@ -54,16 +54,15 @@ def test_the_consumer_example_of_the_readme_runs() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.matrix
 @pytest.mark.timeout(480)
 @pytest.mark.parametrize(
     ("number", "shown"),
     [
         (2, [r"Oslo *\| *0\| *0", r"Reykjavík *\| *0\| *1"]),
-        pytest.param(
-            3, [r"partition=0\): OffsetAndTimestamp\(offset=1000,"], marks=pytest.mark.matrix
-        ),
-        pytest.param(4, [r"\| *250\| *250\|"], marks=pytest.mark.matrix),
-        pytest.param(5, [r"\| *250\|"], marks=pytest.mark.matrix),
+        (3, [r"partition=0\): OffsetAndTimestamp\(offset=1000,"]),
+        (4, [r"\| *250\| *250\|"]),
+        (5, [r"\| *250\|"]),
     ],
     ids=["read", "write", "stream", "exactly once"],
 )

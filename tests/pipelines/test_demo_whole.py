@@ -50,6 +50,7 @@ def command(source: Path, tmp_path: Path) -> list[str]:
     return [*parley, "--key", "kind", "--key", "id"]
 
 
+@pytest.mark.matrix
 def test_everything_that_went_in_comes_out_while_brokers_are_upgraded(
     source: Path, command: list[str], tmp_path: Path
 ) -> None:

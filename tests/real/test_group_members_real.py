@@ -84,7 +84,7 @@ async def test_members_share_and_read_each_record_once(
     assert set((first.read + second.read + third.read).values()) == {1}
 
 
-@pytest.mark.parametrize("modern", ["4.0.0", "4.3.0"])
+@pytest.mark.parametrize("modern", [pytest.param("4.0.0", marks=pytest.mark.matrix), "4.3.0"])
 async def test_members_of_the_consumer_protocol_share_and_read_each_record_once(
     modern: str, real_cluster: Callable[[str], RealCluster], topic_name: str
 ) -> None:

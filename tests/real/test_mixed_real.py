@@ -117,7 +117,12 @@ def test_a_live_client_follows_an_upgrade(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "release", ["0.11.0.3", pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0"]
+    "release",
+    [
+        "0.11.0.3",
+        pytest.param("3.9.1", marks=pytest.mark.long),
+        pytest.param("4.3.0", marks=pytest.mark.matrix),
+    ],
 )
 def test_a_killed_leader_costs_and_doubles_nothing(release: str) -> None:
     """Acknowledged by all replicas, so that the survivor has it; sent again by sequence,

@@ -111,6 +111,7 @@ def run_elsewhere(
     )
 
 
+@pytest.mark.matrix
 def test_an_environment_need_not_be_activated(
     bare: Path, cluster: LocalCluster, client: Client, topic: Any
 ) -> None:

@@ -173,6 +173,7 @@ def test_a_topic_created_again_is_another_topic(alone: tuple[LocalCluster, Any])
     assert sorted(int(value) for _, _, value in query.rows()) == [0, 1, 2, 3, *range(100, 106)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("alone", ["2.4"], indirect=True)
 def test_without_topic_ids_a_shorter_log_reports(alone: tuple[LocalCluster, Any]) -> None:
     cluster, query = alone

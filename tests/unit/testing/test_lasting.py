@@ -10,6 +10,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from ...support import GENEROUS_S
 
 REPOSITORY = Path(__file__).parents[3]
@@ -96,6 +98,7 @@ def test_a_start_that_failed_once_fails_one_test(tmp_path: Path) -> None:
     assert outcomes(printed) == {"test_1": "ERROR", "test_2": "PASSED", "test_3": "PASSED"}, printed
 
 
+@pytest.mark.matrix
 def test_a_start_that_never_succeeds_is_not_tried_for_each_test(tmp_path: Path) -> None:
     printed = run(
         tmp_path,
@@ -140,6 +143,7 @@ def test_what_died_is_replaced_with_all_that_was_made_of_it(tmp_path: Path) -> N
     assert len(outcomes(printed)) == 4
 
 
+@pytest.mark.matrix
 def test_a_failed_test_leaves_no_faults_to_the_next(tmp_path: Path) -> None:
     printed = run(
         tmp_path,

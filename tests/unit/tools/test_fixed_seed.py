@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ...support import GENEROUS_S
 from ...support.ours import copy_rules
 
@@ -57,12 +59,14 @@ def notes_of(folder: Path, *options: str, profile: str = "") -> list[str]:
     return (folder / "notes").read_text().splitlines()
 
 
+@pytest.mark.matrix
 def test_two_runs_draw_the_same(tmp_path: Path) -> None:
     first, second = (notes_of(tmp_path / name) for name in ("first", "second"))
     assert first == second
     assert len(first) > 100
 
 
+@pytest.mark.matrix
 def test_a_seed_repeats_a_long_run_and_another_differs(tmp_path: Path) -> None:
     def long(name: str, seed: int) -> list[str]:
         seeds = (f"--randomly-seed={seed}", f"--hypothesis-seed={seed}")

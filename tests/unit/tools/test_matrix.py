@@ -47,6 +47,7 @@ def test_of_real_brokers_the_oldest_and_the_newest_stay() -> None:
     assert representative(("2.4.1", "4.3.0", "0.9.0.1"), MOST_REAL_RELEASES) == {"0.9.0.1", "4.3.0"}
 
 
+@pytest.mark.matrix
 def test_each_test_runs_in_one_of_the_two(tmp_path: Path) -> None:
     rules = copy_rules(tmp_path / "tests")
     (tmp_path / "tests" / "test_it.py").write_text(TESTS)

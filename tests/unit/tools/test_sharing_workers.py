@@ -10,6 +10,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from ...support.ours import copy_rules
 
 TEST = """
@@ -71,6 +73,7 @@ def workers_of(folder: Path, *options: str) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.matrix
 def test_a_session_has_one_worker_and_shared_brokers_have_another(tmp_path: Path) -> None:
     found = workers_of(tmp_path)
     session = set().union(*(found[name] for name in SESSION))
@@ -82,6 +85,7 @@ def test_a_session_has_one_worker_and_shared_brokers_have_another(tmp_path: Path
     )
 
 
+@pytest.mark.matrix
 def test_another_distribution_is_obeyed(tmp_path: Path) -> None:
     found = workers_of(tmp_path, "--dist", "each")
     assert all(workers == {"gw0", "gw1"} for workers in found.values())

@@ -75,6 +75,7 @@ def test_the_last_line_counts_every_reason(tmp_path: Path, no_tools: str) -> Non
     )
 
 
+@pytest.mark.matrix
 def test_where_ci_is_set_a_skip_fails_the_run(tmp_path: Path, no_tools: str) -> None:
     done = run(tmp_path, ci=True, path=no_tools)
     assert done.returncode == 1
@@ -83,6 +84,7 @@ def test_where_ci_is_set_a_skip_fails_the_run(tmp_path: Path, no_tools: str) -> 
     )
 
 
+@pytest.mark.matrix
 def test_a_run_without_skips_says_so_and_passes_in_ci(tmp_path: Path) -> None:
     done = run(tmp_path, ci=True, select="test_d")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "skipped 0")

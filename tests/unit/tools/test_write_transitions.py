@@ -21,6 +21,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 @pytest.mark.timeout(900)  # some seconds on a quiet machine
+@pytest.mark.matrix
 def test_the_command_writes_a_table_in_which_no_transition_is_missing(tmp_path: Path) -> None:
     command = [sys.executable, "tools/write_transitions.py", "--worlds", "2", "--steps", "10"]
     subprocess.run(
