@@ -91,19 +91,20 @@ def measure(bench: Bench) -> Measured:
             client.create_topics(
                 [NewTopic(TOPIC, PARTITIONS), NewTopic(IDLE_TOPIC, IDLE_PARTITIONS)]
             )
-        for _ in range(bench.rounds):
+        for turn in range(bench.rounds):
+            phase_ms = str(HEARTBEAT_MS * turn // bench.rounds)
             for protocol, clients in PROTOCOLS.items():
                 for name in clients:
-                    found = Joined(**_run("join", name, bootstrap, protocol))
+                    found = Joined(**_run("join", name, bootstrap, protocol, phase_ms))
                     progress(f"{protocol}, {name}: {found}")
                     joined.setdefault((protocol, name), []).append(found)
         reading.fill(bootstrap)
-        for turn in range(bench.rounds + 1):
+        for reads in range(bench.rounds + 1):
             for by in reading.WAYS:
                 for how in reading.HOW:
                     rate = _read(how, by, bootstrap)
                     progress(f"{by}, {how}: {rate:,.0f} records/s")
-                    if turn:  # the first warms the page cache
+                    if reads:  # the first warms the page cache
                         rates.setdefault((by, how), []).append(rate)
         for name in CLIENTS:
             many = _run("idle", name, bootstrap, str(MOST_IDLE))
@@ -128,10 +129,10 @@ def measure(bench: Bench) -> Measured:
     )
 
 
-def _run(what: str, client: str, bootstrap: str, how: str) -> dict[str, float]:
+def _run(what: str, client: str, bootstrap: str, *how: str) -> dict[str, float]:
     """Run members in a process, in a group that nothing else has used."""
     command = [sys.executable, "-m", "benchmarks.rebalance_members", what, client, bootstrap]
-    return run_json([*command, f"rebalance-{uuid.uuid4()}", how])[0]
+    return run_json([*command, f"rebalance-{uuid.uuid4()}", *how])[0]
 
 
 def _read(how: str, by: str, bootstrap: str) -> float:
@@ -238,7 +239,8 @@ _TEXT = (
     "of one topic,"
     f" at a real Kafka {RELEASE} broker. All heartbeats come every {HEARTBEAT_MS} ms, and a "
     "poll waits for"
-    " 100 ms at most; the rest is as each client has it by default. All members of a client "
+    " 100 ms at most; the rest is as each client has it by default. The new member joins at "
+    "another moment between two heartbeats in each round. All members of a client "
     "are in one"
     " process: of parley and aiokafka in one event loop, of confluent-kafka in a thread "
     "each. Partitions"

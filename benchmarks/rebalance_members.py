@@ -1,7 +1,7 @@
 """Members of one group in a process of their own: `python -m benchmarks.rebalance_members WHAT
 ...`.
 
-`join CLIENT BOOTSTRAP GROUP PROTOCOL` lets MEMBERS share TOPIC, then one more joins; it prints what
+`join CLIENT BOOTSTRAP GROUP PROTOCOL PHASE_MS` lets MEMBERS share TOPIC, then one more joins; it prints what
 that took. `idle CLIENT BOOTSTRAP GROUP COUNT` lets members do nothing and prints what they cost.
 """
 
@@ -253,13 +253,18 @@ async def confluent_member(
     await asyncio.Event().wait()
 
 
-async def join(client: str, bootstrap: str, name: str, protocol: str) -> dict[str, float]:
-    """Let one more member join a group that has settled."""
+async def join(
+    client: str, bootstrap: str, name: str, protocol: str, phase_ms: str
+) -> dict[str, float]:
+    """Let one more member join a group that has settled, so long after a heartbeat or so: the
+    others learn of it when they send their next ones.
+    """
     group = Group(client, bootstrap, name, TOPIC, PROTOCOLS[protocol][client])
     for _ in range(MEMBERS):
         group.join()
     await group.settle(PARTITIONS)
-    await asyncio.sleep(2)  # the work behind the first rebalances is done
+    # the work behind the first rebalances is done then
+    await asyncio.sleep(2 + int(phase_ms) / 1000)
     await group.settle(PARTITIONS)
     before, moment = dict(group.ownership.owners), time.monotonic()
     group.join()

@@ -248,9 +248,7 @@ class Participation:
     def news(self) -> bool:
         """Whether there is anything to show."""
         membership = self._membership
-        return bool(
-            membership.error or membership.passing_error or membership.next_step() is not None
-        )
+        return membership.pending or bool(membership.error or membership.passing_error)
 
     async def show(self) -> None:
         """Show what a rebalance brought, step by step. Raises what a listener raised, or

@@ -50,6 +50,10 @@ class Membership(Protocol):
     def committing(self) -> Committing:
         """Whether it may commit now."""
 
+    @property
+    def pending(self) -> bool:
+        """Whether there is a next step. Every poll asks, so this is cheap."""
+
     def next_step(self) -> GroupStep | None:
         """Return what the application is to be shown next."""
 

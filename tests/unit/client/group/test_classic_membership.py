@@ -29,8 +29,10 @@ def showing(member: ClassicMembership) -> list[GroupStep]:
     """Show the application everything there is to show."""
     steps = []
     while (step := member.next_step()) is not None:
+        assert member.pending
         steps.append(step)
         member.step_done(step)
+    assert not member.pending
     return steps
 
 

@@ -40,8 +40,10 @@ def beat(member: ModernMembership, epoch: int, *target: TopicPartition, new: boo
 def showing(member: ModernMembership) -> list[GroupStep]:
     steps = []
     while (step := member.next_step()) is not None:
+        assert member.pending
         steps.append(step)
         member.step_done(step)
+    assert not member.pending
     return steps
 
 

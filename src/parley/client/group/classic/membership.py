@@ -121,6 +121,11 @@ class ClassicMembership:
 
     # -- what the application is shown -------------------------------------------------------------
 
+    @property
+    def pending(self) -> bool:
+        """Whether there is a next step."""
+        return self._lost or self._target is not None or bool(self._to_give_up())
+
     def next_step(self) -> GroupStep | None:
         """Return what the application is to be shown next, None where nothing;
         `step_done` follows it.
@@ -152,9 +157,9 @@ class ClassicMembership:
     def _to_give_up(self) -> Collection[TopicPartition]:
         if self._rejoin is None or self.state not in (MemberState.UNJOINED, MemberState.STABLE):
             return ()
-        return [
-            tp for tp in self.owned if not self.cooperative or tp.topic not in (self.topics or ())
-        ]
+        if not self.cooperative:
+            return self.owned
+        return [tp for tp in self.owned if tp.topic not in (self.topics or ())]
 
     # -- joining -----------------------------------------------------------------------------------
 

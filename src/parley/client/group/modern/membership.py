@@ -112,6 +112,11 @@ class ModernMembership:
 
     # -- what the application is shown -------------------------------------------------------------
 
+    @property
+    def pending(self) -> bool:
+        """Whether there is a next step."""
+        return self._lost or self._target is not None
+
     def next_step(self) -> GroupStep | None:
         """Return what the application is to be shown next, None where nothing;
         `step_done` follows it.
