@@ -1,8 +1,9 @@
 """Members of one group in a process of their own: `python -m benchmarks.rebalance_members WHAT
 ...`.
 
-`join CLIENT BOOTSTRAP GROUP PROTOCOL PHASE_MS` lets MEMBERS share TOPIC, then one more joins; it prints what
-that took. `idle CLIENT BOOTSTRAP GROUP COUNT` lets members do nothing and prints what they cost.
+`join CLIENT BOOTSTRAP GROUP PROTOCOL PHASE_MS` lets MEMBERS share TOPIC, then one more joins; it
+prints what that took. `idle CLIENT BOOTSTRAP GROUP COUNT` lets members do nothing and prints what
+they cost.
 """
 
 from __future__ import annotations
