@@ -76,6 +76,15 @@ def test_m02_the_two_conditions_of_kip_232(
     assert applied.outdated == {TopicPartition("t", index) for index in outdated}
 
 
+def test_of_a_hundred_thousand_outdated_partitions_a_thousand_are_named() -> None:
+    """To let go of all their names would hold the loop; one is enough to ask again."""
+    everything = dict.fromkeys(range(3_000), 5)
+    cache = cache_of(topic("t", everything))
+    applied = cache.apply(answer(topic("t", dict.fromkeys(everything, 4))), full=True)
+    assert len(applied.outdated) == 1_000
+    assert {found.leader_epoch for found in cache.snapshot.topics["t"].partitions.values()} == {5}
+
+
 def test_m03_nothing_is_removed_by_an_outdated_answer_only_by_the_one_after_it() -> None:
     cache = cache_of(topic("t", {0: 5}), topic("u", {0: 7}), topic("v", {0: 1}))
     applied = cache.apply(answer(topic("t", {0: 4}), topic("v", {}, error=3)), full=True)

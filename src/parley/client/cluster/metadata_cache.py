@@ -35,6 +35,7 @@ then stays and the caller asks again with its backoff.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from typing import NamedTuple
 
 from parley.client.cluster import topic_merger
 from parley.client.cluster.topic_merger import Findings, TopicMerger
@@ -48,6 +49,17 @@ from parley.client.cluster.view import (
 )
 from parley.errors import LocalProtocolError
 from parley.types import Node, TopicPartition
+
+
+class _Merged(NamedTuple):
+    """What became of an answer's topics."""
+
+    topics: dict[str, TopicMetadata]
+    missing: set[str]
+    """Named by the answer, and not there."""
+    not_ours: set[str]
+    unchanged: bool
+    """Whether all topics are the same objects as when merging began, if nothing was hinted."""
 
 
 class MetadataCache:
@@ -134,12 +146,44 @@ class MetadataCache:
         cluster) were asked for, so that a topic which is missing is gone (M3); a partial answer
         leaves the others alone (M13).
         """
-        before, findings, room = self.snapshot, Findings(), topic_merger.MERGED_AT_ONCE
+        before, findings = self.snapshot, Findings()
         if full:
             self._topic_errors = {}
         self._known.hinted_meanwhile = set()
+        merged = yield from self._merge_topics(update, findings)
+        self._known.hinted_meanwhile = None
+        same = merged.unchanged and before is self.snapshot
+        topics = self._together(merged, findings, full=full, same=same)
+        same = same and topics is merged.topics and len(topics) == len(before.topics)
+        self.snapshot = after = ClusterMetadata(
+            brokers=frozen(self._brokers(update, topics)),
+            topics=frozen(topics),
+            controller_id=update.controller_id,
+            cluster_id=update.cluster_id if update.cluster_id is not None else before.cluster_id,
+        )
+        large = len(topics) > topic_merger.MERGED_AT_ONCE
+        if large:
+            yield
+        applied = Applied(
+            outdated=findings.outdated,
+            possible_data_loss=findings.data_loss,
+            incomplete=findings.incomplete,
+            recreated=findings.recreated,
+            equivalent=_nothing_new(before, after, same_topics=same),
+        )
+        if large:  # to let go of what was known before takes as long as a step
+            yield
+            del before
+            yield
+        return applied
+
+    def _merge_topics(
+        self, update: MetadataUpdate, findings: Findings
+    ) -> Generator[None, None, _Merged]:
+        """Merge an answer's topics into those of now, in steps."""
+        before, room, unchanged = self.snapshot.topics, topic_merger.MERGED_AT_ONCE, 0
         merged: dict[str, TopicMetadata] = {}
-        missing: set[str] = set()  # named by the answer, and not there
+        missing: set[str] = set()
         not_ours: set[str] = set()
         for topic in update.topics:
             if room <= 0:
@@ -152,6 +196,7 @@ class MetadataCache:
             self._topic_errors[topic.name] = topic.error_code
             if found is not None:
                 merged[topic.name] = found
+                unchanged += found is before.get(topic.name)
                 continue
             missing.add(topic.name)
             if topic.error_code != topic_merger.UNKNOWN_TOPIC_OR_PARTITION:
@@ -163,28 +208,22 @@ class MetadataCache:
                 merged[topic.name] = self._known.merge_hinted(
                     topic, merged[topic.name], self.snapshot.topics.get(topic.name), findings
                 )
-        self._known.hinted_meanwhile = None
-        topics = merged
-        if (findings.outdated or not full) and not self.snapshot.topics.keys() <= merged.keys():
-            topics = {**self.snapshot.topics, **merged}
-            # Who is behind in one thing is not believed that another one is gone.
-            for name in not_ours if findings.outdated else missing:
-                topics.pop(name, None)
-        self.snapshot = after = ClusterMetadata(
-            brokers=frozen(self._brokers(update, topics)),
-            topics=frozen(topics),
-            controller_id=update.controller_id,
-            cluster_id=update.cluster_id if update.cluster_id is not None else before.cluster_id,
-        )
-        if len(topics) > topic_merger.MERGED_AT_ONCE:
-            yield
-        return Applied(
-            outdated=findings.outdated,
-            possible_data_loss=findings.data_loss,
-            incomplete=findings.incomplete,
-            recreated=findings.recreated,
-            equivalent=_nothing_new(before, after),
-        )
+        return _Merged(merged, missing, not_ours, unchanged == len(merged))
+
+    def _together(
+        self, merged: _Merged, findings: Findings, *, full: bool, same: bool
+    ) -> dict[str, TopicMetadata]:
+        """Return the topics from now on: what is merged, with what stays beside it."""
+        topics, held = merged.topics, self.snapshot.topics
+        if full and not findings.outdated:
+            return topics
+        if len(topics) == len(held) if same else held.keys() <= topics.keys():
+            return topics
+        together = {**held, **topics}
+        # Who is behind in one thing is not believed that another one is gone.
+        for name in merged.not_ours if findings.outdated else merged.missing:
+            together.pop(name, None)
+        return together
 
     def apply_hint(
         self, tp: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Iterable[Node]
@@ -262,11 +301,17 @@ class MetadataCache:
         self.snapshot = ClusterMetadata(nodes, frozen(topics), old.controller_id, old.cluster_id)
 
 
-def _nothing_new(before: ClusterMetadata, after: ClusterMetadata) -> bool:
-    """Return whether two snapshots say the same. A topic that says the same is the same object."""
-    return (
-        (before.brokers, before.controller_id, before.cluster_id)
-        == (after.brokers, after.controller_id, after.cluster_id)
-        and len(before.topics) == len(after.topics)
+def _nothing_new(before: ClusterMetadata, after: ClusterMetadata, *, same_topics: bool) -> bool:
+    """Return whether two snapshots say the same. A topic that says the same is the same object;
+    `same_topics`: it is known that all are.
+    """
+    if (before.brokers, before.controller_id, before.cluster_id) != (
+        after.brokers,
+        after.controller_id,
+        after.cluster_id,
+    ):
+        return False
+    return same_topics or (
+        len(before.topics) == len(after.topics)
         and all(before.topics.get(name) is found for name, found in after.topics.items())
     )

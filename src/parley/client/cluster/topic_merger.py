@@ -28,6 +28,10 @@ REPLICA_NOT_AVAILABLE = 9
 MERGED_AT_ONCE = 1_000
 """Topics and partitions in one step of `merging`: some 10 ms if each is outdated."""
 _WITH_A_LEADER = (0, REPLICA_NOT_AVAILABLE)
+OUTDATED_NAMED = 1_000
+"""Partitions that are named as outdated: one is enough to ask again, and a hundred thousand would
+take longer to let go of than a step may.
+"""
 FORMER_IDS = 16
 """Topic ids remembered per name: for stale answers, bounded for a topic re-created daily."""
 REWIND_OF_A_NEW_TOPIC, EPOCHS_OF_A_NEW_TOPIC = 3, 2
@@ -78,8 +82,8 @@ class TopicMerger:
         if topic_id not in (ZERO_UUID, self.ids.get(name)):
             if topic_id in self.former_ids.get(name, ()):
                 if not self._believed(name, topic_id):
-                    findings.outdated |= self._interesting(
-                        name, [found.partition for found in topic.partitions]
+                    self._note_outdated(
+                        findings, name, [found.partition for found in topic.partitions]
                     )
                     return old
                 findings.data_loss |= {
@@ -183,7 +187,7 @@ class TopicMerger:
             ):
                 found = found._replace(leader_epoch=before.leader_epoch)  # M17
             elif not self._believed(tp, (epoch, found.leader)):
-                findings.outdated |= self._interesting(name, (tp.partition,))
+                self._note_outdated(findings, name, (tp.partition,))
                 return before if before is not None else PartitionMetadata(tp.partition, -1)
             elif epoch >= 0:
                 epochs[tp.partition] = epoch
@@ -217,16 +221,16 @@ class TopicMerger:
             findings.data_loss |= lost
             return
         partitions.update({index: old.partitions[index] for index in missing})
-        findings.outdated |= self._interesting(topic.name, missing)
+        self._note_outdated(findings, topic.name, missing)
 
-    def _interesting(self, topic: str, partitions: Iterable[int]) -> set[TopicPartition]:
-        """Return those of these partitions that can make an answer outdated."""
+    def _note_outdated(self, findings: Findings, topic: str, partitions: Iterable[int]) -> None:
+        """Take note of those of these partitions that can make an answer outdated."""
         wanted = None if self.interest is None else self.interest.get(topic, set())
-        return {
-            TopicPartition(topic, index)
-            for index in partitions
-            if wanted is None or index in wanted
-        }
+        for index in partitions:
+            if len(findings.outdated) >= OUTDATED_NAMED:
+                return
+            if wanted is None or index in wanted:
+                findings.outdated.add(TopicPartition(topic, index))
 
     def _believed(self, key: TopicPartition | str, evidence: object) -> bool:
         """Count one more answer that goes backwards; return whether enough agree (M18)."""

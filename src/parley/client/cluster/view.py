@@ -122,7 +122,9 @@ class Applied:
     """What an answer did to the cache."""
 
     outdated: Set[TopicPartition] = frozenset()
-    """Partitions of interest for which the answer was older than the cache: ask again."""
+    """Partitions of interest for which the answer was older than the cache, a thousand of them at
+    most: ask again.
+    """
     possible_data_loss: Set[TopicPartition] = frozenset()
     """Partitions that were let go backwards after five agreeing answers (M18)."""
     incomplete: Set[str] = frozenset()
