@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from parley.errors import LocalProtocolError
@@ -62,18 +63,7 @@ def encode_batches(
     """
     warn_if_pure()
     total = columns.rows if rows is None else len(int32s(rows))
-    wanted = EncodeOptions(
-        magic=options.magic,
-        codec=options.codec,
-        level=options.level,
-        max_bytes=options.max_batch_bytes,
-        max_records=options.max_records,
-        timestamp_ms=options.timestamp_ms,
-        producer_id=options.producer_id,
-        producer_epoch=options.producer_epoch,
-        base_sequence=options.base_sequence,
-        transactional=options.transactional,
-    )
+    wanted = _unnumbered(options) if options.base_sequence < 0 else _kernel_options(options)
     batches: list[EncodedBatch] = []
     start = 0
     while start < total:
@@ -91,6 +81,25 @@ def encode_batches(
             )
         start = encoded.next_start
     return batches
+
+
+def _kernel_options(options: WriteOptions) -> EncodeOptions:
+    return EncodeOptions(
+        magic=options.magic,
+        codec=options.codec,
+        level=options.level,
+        max_bytes=options.max_batch_bytes,
+        max_records=options.max_records,
+        timestamp_ms=options.timestamp_ms,
+        producer_id=options.producer_id,
+        producer_epoch=options.producer_epoch,
+        base_sequence=options.base_sequence,
+        transactional=options.transactional,
+    )
+
+
+_unnumbered = lru_cache(maxsize=16)(_kernel_options)
+"""The same, remembered: batches of thousands of partitions are made with equal options."""
 
 
 def next_sequence(sequence: int, records: int) -> int:

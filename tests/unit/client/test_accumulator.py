@@ -46,8 +46,12 @@ def test_what_is_due_gathers_on_while_its_topic_is_busy_and_holds_up_no_other() 
     assert gathered.is_held("a")
     assert "a" in gathered.open  # it takes records all the same
     assert gathered.next_due_ms() is None  # no time ends that: an answer does
+    assert due(gathered, 6) == []  # no answer came since
+    assert gathered.answered("a")
     assert due(gathered, 6, {"a"}) == []
+    assert gathered.answered("a")
     assert due(gathered, 6) == ["a"]
+    assert not gathered.answered("b")
 
 
 def test_a_flush_waits_for_neither_time_nor_business() -> None:
@@ -97,6 +101,8 @@ class Gathering(RuleBasedStateMachine):
     @rule(passed_ms=st.integers(0, 4), busy=st.sets(st.sampled_from(TOPICS)))
     def time_passes(self, passed_ms: int, busy: set[str]) -> None:
         self.now_ms += passed_ms
+        for topic in TOPICS:
+            self.gathered.answered(topic)
         found = due(self.gathered, self.now_ms, busy)
         ended = {
             topic for topic, began_ms in self.began.items() if began_ms + LINGER_MS <= self.now_ms

@@ -16,6 +16,8 @@ class Interests:
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
         self._count: Counter[TopicPartition] = Counter()
+        self._by_topic: dict[str, set[int]] = {}
+        """The same, as the cache looks them up. It is the cache's too, unless all count."""
         self._in_all = 0
         """Operations that care about every partition."""
 
@@ -30,16 +32,16 @@ class Interests:
             self._change(found, -1)
 
     def _change(self, partitions: frozenset[TopicPartition] | None, by: int) -> None:
-        """Count up or down; the cache hears only of what makes a difference to it."""
+        """Count up or down; work for these partitions only, however many others there are."""
         if partitions is None:
             self._in_all += by
-            changed = self._in_all == (1 if by > 0 else 0)
-        else:
-            before = len(self._count)
-            for tp in partitions:
-                self._count[tp] += by
-                if not self._count[tp]:
-                    del self._count[tp]
-            changed = not self._in_all and len(self._count) != before
-        if changed:
-            self._cache.set_interest(None if self._in_all else self._count)
+        for tp in partitions or ():
+            self._count[tp] += by
+            if not self._count[tp]:
+                del self._count[tp]
+                self._by_topic[tp.topic].discard(tp.partition)
+                if not self._by_topic[tp.topic]:
+                    del self._by_topic[tp.topic]
+            elif self._count[tp] == by:
+                self._by_topic.setdefault(tp.topic, set()).add(tp.partition)
+        self._cache.share_interest(None if self._in_all else self._by_topic)

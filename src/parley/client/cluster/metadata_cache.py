@@ -67,6 +67,8 @@ class MetadataCache:
 
     def __init__(self, known: TopicMerger | None = None) -> None:
         self.snapshot = ClusterMetadata()
+        self.changes = 0
+        """Counts what may have changed a leader: whoever keeps one looks again."""
         self._known = known or TopicMerger()
         self._topic_errors: dict[str, int] = {}
 
@@ -77,6 +79,10 @@ class MetadataCache:
             interest = {}
             for topic, partition in partitions:
                 interest.setdefault(topic, set()).add(partition)
+        self.share_interest(interest)
+
+    def share_interest(self, interest: dict[str, set[int]] | None) -> None:
+        """Say the same with the caller's own partitions by topic, which it may change later."""
         self._known.interest = interest
 
     def last_seen_epoch(self, tp: TopicPartition) -> int | None:
@@ -114,6 +120,7 @@ class MetadataCache:
         if known is None or epoch <= known:
             return False
         self._known.last_epochs[tp.topic][tp.partition] = epoch
+        self.changes += 1
         return True
 
     def see_rejected_id(self, topic: str, topic_id: bytes) -> None:
@@ -161,6 +168,7 @@ class MetadataCache:
             controller_id=update.controller_id,
             cluster_id=update.cluster_id if update.cluster_id is not None else before.cluster_id,
         )
+        self.changes += 1
         large = len(topics) > topic_merger.MERGED_AT_ONCE
         if large:
             yield
@@ -277,6 +285,7 @@ class MetadataCache:
             return False
         del self._known.hinted[tp]
         self._known.failed_hints[tp] = epoch
+        self.changes += 1
         epochs = self._known.last_epochs[tp.topic]
         if epochs.get(tp.partition) == hinted:
             del epochs[tp.partition]
@@ -299,6 +308,7 @@ class MetadataCache:
         old = self.snapshot
         nodes = old.brokers if brokers is None else frozen(brokers)
         self.snapshot = ClusterMetadata(nodes, frozen(topics), old.controller_id, old.cluster_id)
+        self.changes += 1
 
 
 def _nothing_new(before: ClusterMetadata, after: ClusterMetadata, *, same_topics: bool) -> bool:

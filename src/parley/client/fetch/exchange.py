@@ -14,13 +14,15 @@ from typing import NamedTuple
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.view import Endpoint
 from parley.client.fetch.answers import Asked, Do, FollowUp, Limits, judge, left_out
-from parley.client.fetch.incremental import IncrementalSession, SessionRequest
+from parley.client.fetch.incremental import FIRST_EPOCH, IncrementalSession, SessionRequest
+from parley.client.fetch.standing import Standing
 from parley.client.fetch.wire import (
     NO_SESSION,
     FetchAnswer,
     FetchTarget,
     allowed_versions,
     fetch_request,
+    read_answers,
     read_fetch,
 )
 from parley.client.offsets.list_offsets import usable_epoch
@@ -49,6 +51,10 @@ class Outcome(NamedTuple):
     put_off: Sequence[Asked] = ()
     whole: bool = True
     """Whether every partition had to be in the answer; in a session only those with news are."""
+    standing: Standing | None = None
+    """What stood in the session, and so was asked for too."""
+    lasts: bool = False
+    """Whether the session goes on, so that what has no news may stand in it."""
 
 
 def judged(outcome: Outcome, asked: Asked, limits: Limits) -> FollowUp:
@@ -69,20 +75,36 @@ class Lanes:
     def __init__(self, cluster: Cluster, options: FetchOptions, *, sessions: bool) -> None:
         self.cluster, self.options, self.sessions = cluster, options, sessions
         self._in_flight: set[tuple[int, str]] = set()
-        self._sessions: dict[tuple[int, str], IncrementalSession] = {}
+        self._standing: dict[tuple[int, str], Standing] = {}
 
     def free(self, node_id: int) -> Exchange | None:
         """Reserve a connection that is free; None where both wait."""
         for lane in LANES:
             if (node_id, lane) not in self._in_flight:
-                self._in_flight.add((node_id, lane))
-                session = (
-                    self._sessions.setdefault((node_id, lane), IncrementalSession())
-                    if self.sessions
-                    else None
-                )
-                return Exchange(self, node_id, lane, session)
+                return self._reserve(node_id, lane)
         return None
+
+    def resting(self) -> list[Standing]:
+        """Return what stands on connections that are free: no request asks for it now."""
+        return [
+            standing
+            for where, standing in self._standing.items()
+            if len(standing) and where not in self._in_flight
+        ]
+
+    def again(self, standing: Standing) -> Exchange | None:
+        """Reserve the connection of what stands, to ask for nothing else; None if it is in use."""
+        for where, found in self._standing.items():
+            if found is standing and where not in self._in_flight:
+                return self._reserve(*where)
+        return None
+
+    def _reserve(self, node_id: int, lane: str) -> Exchange:
+        where = (node_id, lane)
+        self._in_flight.add(where)
+        if self.sessions and where not in self._standing:
+            self._standing[where] = Standing(IncrementalSession())
+        return Exchange(self, node_id, lane, self._standing.get(where))
 
     def quiet(self, node_id: int) -> str:
         """Return a lane on which a short question waits behind nothing else, if available."""
@@ -97,7 +119,7 @@ class Lanes:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_MS / 1000):
                 await asyncio.gather(
-                    *(self._end(*where, session) for where, session in self._sessions.items())
+                    *(self._end(*where, found.session) for where, found in self._standing.items())
                 )
 
     async def _end(self, node_id: int, lane: str, session: IncrementalSession) -> None:
@@ -114,10 +136,11 @@ class Lanes:
 class Exchange:
     """One request to one broker on a connection that was reserved for it."""
 
-    def __init__(
-        self, lanes: Lanes, node_id: int, lane: str, session: IncrementalSession | None
-    ) -> None:
-        self._lanes, self._node_id, self._lane, self._session = lanes, node_id, lane, session
+    def __init__(self, lanes: Lanes, node_id: int, lane: str, standing: Standing | None) -> None:
+        self._lanes, self._node_id, self._lane = lanes, node_id, lane
+        self.standing = standing
+        """What stands in the session of the connection; None where there are no sessions."""
+        self._session = None if standing is None else standing.session
 
     async def ask(self, asked: Sequence[Asked]) -> Outcome:
         """Ask for these partitions; return what came of it. Raises nothing that peers can cause."""
@@ -126,7 +149,7 @@ class Exchange:
         except KafkaError as error:
             if self._session is not None:
                 self._session.failed(getattr(error, "code", 0))
-            return Outcome(asked, error)
+            return Outcome(asked, error, standing=self.standing)
         finally:
             self._lanes.release(self._node_id, self._lane)
 
@@ -138,13 +161,15 @@ class Exchange:
         by_id = conn.versions.supports(Feature.FETCH_TOPIC_IDS)
         for one in asked:
             (ready if self._may_ask(one, by_id=by_id) else put_off).append(one)
-        if not ready:
+        if not ready and not self.standing:
             return Outcome((), put_off=put_off)
         diverging = conn.versions.supports(Feature.DIVERGING_EPOCH)
         targets = [self._target(conn, one, diverging=diverging) for one in ready]
         request = SessionRequest(targets, NO_SESSION)
         if self._session is not None and conn.versions.supports(Feature.FETCH_SESSIONS):
             request = self._session.build(targets, ids_supported=by_id)
+        elif self.standing:  # the broker had sessions, and is of another release now
+            return Outcome((), put_off=asked, standing=self.standing)
         allowed = allowed_versions(targets, options, by_id=request.part.by_id)
         if options.isolation_level == READ_COMMITTED:
             conn.versions.choose(ApiKey.FETCH, allowed, feature=Feature.READ_COMMITTED)
@@ -155,12 +180,23 @@ class Exchange:
         response = reply.message
         if code := getattr(response, "error_code", 0):
             raise broker_error(code, api="FETCH", version=reply.version)
-        if self._session is not None and request.part is not NO_SESSION:
-            self._session.answered(response.session_id)
-        answers = {answer.tp: answer for answer in read_fetch(response, reply.version, targets)}
-        whole = request.part.epoch <= 0
+        session, lasts = self._session, False
+        if session is None or request.part is NO_SESSION:
+            found = read_fetch(response, reply.version, targets)
+        else:
+            found = read_answers(response, reply.version, session.topic_of, session)
+            session.answered(response.session_id)
+            lasts = session.epoch != FIRST_EPOCH
         return Outcome(
-            ready, None, answers, reply.version, response.node_endpoints or (), put_off, whole
+            ready,
+            None,
+            {answer.tp: answer for answer in found},
+            reply.version,
+            response.node_endpoints or (),
+            put_off,
+            whole=request.part.epoch <= 0,
+            standing=self.standing,
+            lasts=lasts,
         )
 
     @staticmethod

@@ -29,13 +29,14 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
 from parley.client.cluster.view import HINTED
 from parley.client.fetch.answers import Asked, Do, FollowUp, Limits, unexpected
-from parley.client.fetch.exchange import Lanes, Outcome, judged
+from parley.client.fetch.exchange import Exchange, Lanes, Outcome, judged
 from parley.client.fetch.incremental import SESSION_ERRORS
 from parley.client.fetch.out_of_range import explain_out_of_range
 from parley.client.fetch.plan import Moment, make_plan
 from parley.client.fetch.position_requests import Found, Kept, PositionKeeper
 from parley.client.fetch.positions import DataLoss, Stage
 from parley.client.fetch.queue import FetchQueue
+from parley.client.fetch.standing import Standing
 from parley.client.fetch.state import FetchPolicy, PartitionFetch, RawFetch, retry_delay
 from parley.client.options.client_options import FetchOptions
 from parley.errors import DataLossError, KafkaError, NetworkError, broker_error
@@ -59,7 +60,11 @@ class Fetcher:
     ) -> None:
         self.cluster = cluster
         self.parts = {part.tp: part for part in parts}
-        """The partitions being read; those that come first here come first in the next request."""
+        """The partitions being read."""
+        self._loose = dict(self.parts)
+        """Those that no request asks for; what comes first here comes first in the next one."""
+        self._stirred = 0
+        """Counts what ends that partitions stand: a jump, a pause, others that are read."""
         self._options = options
         self._policy = policy
         self._queue = FetchQueue()
@@ -91,6 +96,8 @@ class Fetcher:
                 part.flight = None
                 self._stopped.discard(tp)
         self.parts = new
+        self._loose = {tp: part for tp, part in new.items() if not part.busy}
+        self._stirred += 1
         self.register_interest()
         self.kick()
 
@@ -152,6 +159,7 @@ class Fetcher:
         """Fetch and hand out nothing of a partition until it is resumed."""
         if not part.paused:
             part.paused = True
+            self._stirred += 1
             self._queue.pause(part)
 
     def resume(self, part: PartitionFetch) -> None:
@@ -192,7 +200,11 @@ class Fetcher:
         if self._closed or self._failure is not None:
             return
         self.cluster.refresh_if_due()
-        plan = make_plan(self.parts.values(), self.cluster.cache, self._moment())
+        for standing in self._lanes.resting():
+            if standing.state != self._state():
+                self._fall(standing)
+        moment = self._moment()
+        plan = make_plan(self._loose.values(), self.cluster.cache, moment)
         for part in plan.recreated:
             self._left_history(part)
             self.settle(part)
@@ -209,8 +221,20 @@ class Fetcher:
             self._spawn(self._kept, self._keeper.reset, self._begin(group))
         for node_id, parts in plan.fetches.items():
             if (exchange := self._lanes.free(node_id)) is not None:
-                self._spawn(self._answered, exchange.ask, self._begin(parts))
+                self._ask(exchange, parts)
+        for standing in () if moment.full else self._lanes.resting():
+            if (again := self._lanes.again(standing)) is not None:
+                self._ask(again, ())
         self._call_at(look_again_ms)
+
+    def _ask(self, exchange: Exchange, parts: Iterable[PartitionFetch]) -> None:
+        if exchange.standing is not None:
+            exchange.standing.state = self._state()
+        self._spawn(self._answered, exchange.ask, self._begin(parts))
+
+    def _state(self) -> tuple[int, int]:
+        """Return what partitions stand on."""
+        return self.cluster.cache.changes, self._stirred
 
     def kick_soon(self) -> None:
         """Kick once for all partitions that are moved now: they are then asked about together."""
@@ -233,6 +257,7 @@ class Fetcher:
         flight, asked = object(), []
         for part in parts:
             part.flight = flight
+            self._loose.pop(part.tp, None)
             asked.append(
                 Asked(
                     part,
@@ -290,19 +315,45 @@ class Fetcher:
     # -- taking answers ----------------------------------------------------------------------------
 
     def _answered(self, outcome: Outcome) -> None:
+        standing = outcome.standing
         for asked in outcome.put_off:
             if asked.stands:
-                asked.part.flight = None
+                self._free(asked.part)
         if outcome.error is not None:
-            self._request_failed([asked for asked in outcome.asked if asked.stands], outcome.error)
+            asked_for = [*outcome.asked, *(standing.fall() if standing is not None else ())]
+            self._request_failed([asked for asked in asked_for if asked.stands], outcome.error)
             return
-        limits = self._limits()
-        for asked in outcome.asked:
+        lasts = outcome.lasts and standing is not None and standing.state == self._state()
+        if standing is not None and not lasts:
+            self._fall(standing, but=outcome.answers)
+        limits, served = self._limits(), list[PartitionFetch]()
+        for asked in (*(standing.pick(outcome.answers) if standing else ()), *outcome.asked):
+            if not asked.stands:
+                continue
+            follow_up = judged(outcome, asked, limits)
+            no_news = follow_up.do is Do.GO_ON and asked.part.tp not in outcome.answers
+            if no_news and lasts and standing is not None and standing.add(asked):
+                continue
+            if follow_up.do is not Do.LOOK_INTO_RANGE:
+                self._free(asked.part)
+            self._apply(asked, follow_up, outcome)
+            if follow_up.raw is not None:
+                served.append(asked.part)
+        for part in served:  # the others come first in the next request
+            if self._loose.pop(part.tp, None) is not None:
+                self._free(part)
+
+    def _free(self, part: PartitionFetch) -> None:
+        """Let a partition be planned again, behind the others."""
+        part.flight = None
+        if self.parts.get(part.tp) is part:
+            self._loose[part.tp] = part
+
+    def _fall(self, standing: Standing, but: Container[TopicPartition] = ()) -> None:
+        """Let what stands be planned again, except where there is news of it."""
+        for asked in standing.fall(but):
             if asked.stands:
-                follow_up = judged(outcome, asked, limits)
-                if follow_up.do is not Do.LOOK_INTO_RANGE:
-                    asked.part.flight = None
-                self._apply(asked, follow_up, outcome)
+                self._free(asked.part)
 
     def _limits(self) -> Limits:
         max_age_ms = self.cluster.options.metadata_max_age_ms
@@ -313,8 +364,6 @@ class Fetcher:
         if follow_up.raw is not None:
             self._queue.put(part, follow_up.raw)
             self.cluster.see_epoch(part.tp, follow_up.epoch)
-            # the others come first in the next request
-            self.parts[part.tp] = self.parts.pop(part.tp)
             self.wake()
         if part.topic.is_refused:
             self.cluster.cache.see_rejected_id(part.tp.topic, part.topic.held)
@@ -344,7 +393,7 @@ class Fetcher:
             part, loss = asked.part, None
             if not asked.stands:
                 continue
-            part.flight = None
+            self._free(part)
             if isinstance(found, KafkaError):
                 self._position_trouble(asked, found)
             else:
@@ -367,7 +416,7 @@ class Fetcher:
             trouble = found
         if not asked.stands or self._closed:
             return
-        part.flight = None
+        self._free(part)
         if lost is not None:
             part.positions.out_of_range(asked.position.offset, lost)
         else:
@@ -379,7 +428,10 @@ class Fetcher:
         """Do what follows a change of position: nothing of another history is handed out."""
         if part.follow_place():
             self._left_history(part)
+        if not part.busy:
+            self._free(part)
         stopped = part.positions.stage is Stage.STOPPED
+        self._stirred += stopped
         (self._stopped.add if stopped else self._stopped.discard)(part.tp)
         if stopped:
             self.wake()
@@ -388,6 +440,7 @@ class Fetcher:
 
     def _left_history(self, part: PartitionFetch) -> None:
         self._queue.drop(part)
+        self._stirred += 1
         if self._policy.on_jump is not None:
             self._policy.on_jump()
         self.wake()
@@ -396,7 +449,7 @@ class Fetcher:
 
     def _request_failed(self, asked: Iterable[Asked], error: KafkaError) -> None:
         for one in asked:
-            one.part.flight = None
+            self._free(one.part)
         if classify(error) is Reaction.FAIL:
             self._failure = self._failure or error
             self.wake()

@@ -7,7 +7,10 @@
 3. P17 By id (v13+, KIP-516) or by name (up to v12) is a property of the session: where the ids of
    all topics become known, or one is lost, a new session begins. A topic that has another id is
    forgotten under the old one and sent in full under the new one.
-4. A lost request, or an error at the top of an answer, ends the session: the next request closes
+4. A partition *stands* while nothing of it changes: it is part of every request without being
+   named, and costs nothing. What was named last and does not stand is forgotten unless it is named
+   again.
+5. A lost request, or an error at the top of an answer, ends the session: the next request closes
    what may be left of it and begins again.
 """
 
@@ -48,6 +51,9 @@ class IncrementalSession:
         self.epoch = FIRST_EPOCH
         self.by_id: bool | None = None
         self._partitions: dict[TopicPartition, FetchTarget] = {}
+        self._loose: dict[TopicPartition, None] = {}
+        """Those of them that do not stand."""
+        self._names: dict[bytes, str] = {}
 
     @property
     def partitions(self) -> Sequence[FetchTarget]:
@@ -55,22 +61,51 @@ class IncrementalSession:
         return tuple(self._partitions.values())
 
     def build(self, targets: Sequence[FetchTarget], *, ids_supported: bool) -> SessionRequest:
-        """Return the next request for exactly these partitions."""
+        """Return the next request for exactly these partitions, and those that stand."""
         by_id = ids_supported and all(target.topic_id != ZERO_UUID for target in targets)
+        if len(self._loose) < len(self._partitions):  # those that stand may be there by name
+            by_id = by_id and self.by_id is not False
         if by_id is not self.by_id:
             self.epoch = FIRST_EPOCH
         self.by_id = by_id
-        wanted = {target.tp: target for target in targets}
-        before, self._partitions = self._partitions, wanted
+        changed: list[FetchTarget] = []
+        forgotten: list[FetchTarget] = []
+        loose, self._loose = self._loose, {target.tp: None for target in targets}
+        for tp in loose:
+            if tp not in self._loose:
+                forgotten.append(self._partitions.pop(tp))
+        for target in targets:
+            before = self._partitions.pop(target.tp, None)
+            if before != target:
+                changed.append(target)
+                if before is not None and before.topic_id != target.topic_id:
+                    forgotten.append(before)
+            self._partitions[target.tp] = target
+            self._names[target.topic_id] = target.tp.topic
         if self.epoch == FIRST_EPOCH:
-            return SessionRequest(targets, SessionPart(self.session_id, FIRST_EPOCH, (), by_id))
-        changed = [target for target in targets if before.get(target.tp) != target]
-        forgotten = tuple(
-            old
-            for tp, old in before.items()
-            if tp not in wanted or wanted[tp].topic_id != old.topic_id
+            everything = tuple(self._partitions.values())  # those that stand come first
+            self._names = {target.topic_id: target.tp.topic for target in everything}
+            part = SessionPart(self.session_id, FIRST_EPOCH, (), by_id)
+            return SessionRequest(everything, part)
+        return SessionRequest(
+            changed, SessionPart(self.session_id, self.epoch, tuple(forgotten), by_id)
         )
-        return SessionRequest(changed, SessionPart(self.session_id, self.epoch, forgotten, by_id))
+
+    def stands(self, tp: TopicPartition) -> None:
+        """Keep a partition of the last request in those to come."""
+        self._loose.pop(tp, None)
+
+    def fell(self, tp: TopicPartition) -> None:
+        """Keep a partition no longer that stood."""
+        if tp in self._partitions:
+            self._loose[tp] = None
+
+    def topic_of(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic that is fetched here by its id."""
+        return self._names.get(topic_id)
+
+    def __contains__(self, tp: object) -> bool:
+        return tp in self._partitions
 
     def answered(self, session_id: int) -> None:
         """Take note of an answer without an error at its top."""

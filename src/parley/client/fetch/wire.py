@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
 from parley.client.cluster.view import LeaderHint
@@ -124,10 +124,19 @@ def read_fetch(
 ) -> list[FetchAnswer]:
     """Return the answers by partition. Topics that were not asked for are left out."""
     names = {target.topic_id: target.tp.topic for target in targets}
-    asked = {target.tp for target in targets}
+    return read_answers(response, version, names.get, {target.tp for target in targets})
+
+
+def read_answers(
+    response: FetchResponse,
+    version: int,
+    topic_of: Callable[[bytes], str | None],
+    asked: Container[TopicPartition],
+) -> list[FetchAnswer]:
+    """The same where topics by their ids, and what was asked for, are known otherwise."""
     answers = []
     for topic in response.responses:
-        name = names.get(bytes(topic.topic_id)) if version >= TOPIC_IDS_VERSION else topic.topic
+        name = topic_of(bytes(topic.topic_id)) if version >= TOPIC_IDS_VERSION else topic.topic
         for found in topic.partitions:
             tp = TopicPartition(name or "", found.partition_index)
             if tp not in asked:

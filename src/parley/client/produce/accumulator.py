@@ -3,11 +3,15 @@
 1. Records of a topic gather in its open chunk, in the order in which they were sent. Topics do not
    hold each other up.
 2. A chunk is due `linger_ms` after its *creation*, whatever came later; at once when the next
-   record does not fit, and when somebody flushes, closes or waits for buffer memory.
+   record does not fit, and when somebody flushes or closes; while somebody waits for buffer memory
+   nothing lingers.
 3. A chunk that is due stays open while its topic is busy, that is while every partition it writes
    to has all the requests in flight it may have: what could not be sent yet gathers instead.
    Nothing that could be sent waits for others.
-4. Buffer memory is granted in steps, small ones first: thousands of topics with a record each take
+4. While many topics gather, their records wait for the answers to those before them, until a chunk
+   is full. A batch costs as much as dozens of records, and thousands of topics that linger each
+   for itself make batches of one or two.
+5. Buffer memory is granted in steps, small ones first: thousands of topics with a record each take
    little of it, and a busy topic asks seldom.
 """
 
@@ -22,6 +26,8 @@ RECORD_BYTES = 16
 HEADER_BYTES = 4
 FIRST_GRANT_BYTES = 2_048
 LARGEST_GRANT_BYTES = 64 * 1024
+MANY_TOPICS = 64
+"""So many topics that gather at a time are many (rule 4)."""
 
 
 class Accumulator:
@@ -33,6 +39,8 @@ class Accumulator:
         """By topic. Whoever finds room in a chunk may append to it."""
         self._lingering: dict[str, RecordChunk] = {}
         self._held: set[str] = set()
+        self._answered: set[str] = set()
+        """Those of them that had an answer since they were looked at."""
 
     def begin(self, chunk: RecordChunk) -> None:
         """Let a topic's records gather in a chunk."""
@@ -44,8 +52,15 @@ class Accumulator:
         chunk = self.open.pop(topic)
         self._lingering.pop(topic, None)
         self._held.discard(topic)
+        self._answered.discard(topic)
+        chunk.size = chunk.granted - chunk.room
         chunk.rows, chunk.room = len(chunk.values), 0
         return chunk
+
+    @property
+    def has_many(self) -> bool:
+        """Whether many topics gather now (rule 4)."""
+        return len(self.open) >= MANY_TOPICS
 
     @staticmethod
     def grant(chunk: RecordChunk, size: int) -> int:
@@ -62,8 +77,10 @@ class Accumulator:
         if hurry:
             yield from list(self.open)
             return
-        for topic in [topic for topic in self._held if not is_busy(topic)]:
-            yield topic
+        answered, self._answered = self._answered, set()
+        for topic in answered:
+            if not is_busy(topic):
+                yield topic
         ended = []
         for topic, chunk in self._lingering.items():
             if chunk.created_ms + self._linger_ms > now_ms:
@@ -75,6 +92,13 @@ class Accumulator:
                 self._held.add(topic)
             else:
                 yield topic
+
+    def answered(self, topic: str) -> bool:
+        """Have a topic looked at that is due and waits for its partitions; return whether it is."""
+        if topic not in self._held:
+            return False
+        self._answered.add(topic)
+        return True
 
     def is_held(self, topic: str) -> bool:
         """Return whether a chunk is due and waits for its topic's partitions."""

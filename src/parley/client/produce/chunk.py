@@ -31,6 +31,9 @@ Waiter = asyncio.Future[None] | ThreadFuture[None]
 class BatchCall(ProduceCall):
     """What became of the records in one batch of a chunk. Belongs to the event loop."""
 
+    joint: ProduceCall | None = None
+    """What it shares its fate with, where its batch was joined with others."""
+
     def __init__(self, chunk: RecordChunk, partition: TopicPartition, first: int, records: int):
         super().__init__()
         self.chunk = chunk
@@ -68,6 +71,14 @@ class BatchCall(ProduceCall):
             first += piece.records
         self.chunk.call_replaced(self, made)
 
+    def divided(self, records: int) -> tuple[BatchCall, BatchCall]:
+        """Return the outcomes of its first records and of the rest, which go instead of it."""
+        before = BatchCall(self.chunk, self.partition, self.first, records)
+        rest = BatchCall(self.chunk, self.partition, self.first + records, self.records - records)
+        before.open = rest.open = 1
+        self.chunk.call_replaced(self, [before, rest])
+        return before, rest
+
 
 class RecordChunk:
     """The records of one topic that were gathered since `created_ms`."""
@@ -75,8 +86,8 @@ class RecordChunk:
     __slots__ = (
         "_guard", "_order", "_places", "_waiters", "batches", "callbacks", "calls", "created_ms",
         "granted", "headers", "impossible", "keys", "limit", "on_ended", "open",
-        "partitions", "room", "rows", "times", "timestamps_ms", "topic", "trouble", "unheld",
-        "values",
+        "partitions", "room", "rows", "size", "times", "timestamps_ms", "topic", "trouble",
+        "unheld", "values",
     )  # fmt: skip
 
     def __init__(
@@ -101,7 +112,7 @@ class RecordChunk:
         self.headers: dict[int, Headers] = {}
         self.partitions: dict[int, int] = {}
         self.callbacks: dict[int, OnDelivery] = {}
-        self.room = self.granted = self.rows = 0
+        self.room = self.granted = self.rows = self.size = 0
         self.unheld = False
         """Whether it has records that nobody holds an acknowledgement of."""
         self.open = -1

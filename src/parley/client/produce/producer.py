@@ -88,6 +88,7 @@ class Producer:
     def _set_limits(self, options: ProduceOptions) -> None:
         self.sender.max_in_flight = options.max_in_flight_requests_per_connection
         self.sender.max_request_size = options.max_request_size
+        self.sender.batch_size = options.batch_size
 
     def pieces(self, writing: Writing, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield what to encode at a time, with its topic."""
@@ -188,8 +189,8 @@ class Producer:
         if plan is None or not self.is_fresh(plan) or highest >= plan.partition_count:
             deadline = self._cluster.deadline(options.max_block_ms)
             plan = await self._plan(topic, options, deadline, highest)
-            self._plans[topic] = plan
-            self._care_for_topics()
+            before, self._plans[topic] = self._plans.get(topic), plan
+            self._care_for(plan, 0 if before is None else before.partition_count)
         if plan not in checked:
             _check_guarantees(plan, options)
             checked.append(plan)
@@ -241,15 +242,13 @@ class Producer:
     async def _add(self, batches: list[OutBatch]) -> None:
         self.sender.add(batches)
 
-    def _care_for_topics(self) -> None:
-        """Be interested in all partitions of the topics written to, as KIP-232 asks."""
-        self._cares.close()
-        written = [
-            TopicPartition(p.topic, index)
-            for p in self._plans.values()
-            for index in range(p.partition_count)
-        ]
-        self._cares.enter_context(self._cluster.interested(written))
+    def _care_for(self, plan: TopicPlan, known: int) -> None:
+        """Be interested in all partitions of a topic written to, as KIP-232 asks: in those from
+        `known` on, for the others are counted already.
+        """
+        new = [TopicPartition(plan.topic, index) for index in range(known, plan.partition_count)]
+        if new:
+            self._cares.enter_context(self._cluster.interested(new))
 
     def _encode_one(
         self,

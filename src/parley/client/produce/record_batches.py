@@ -1,13 +1,18 @@
-"""From a chunk of gathered records to encoded batches. In any thread; numbers come later.
+"""From chunks of gathered records to encoded batches. In any thread; numbers come later.
 
 Batches are encoded before it is known which sequences they get, so that a chunk needs no turn for
 it: `Producer.number` stamps them in the order in which they are handed to the sender.
+
+With thousands of topics a chunk has few records, and a call for each of them costs more than the
+records: the columns of all chunks that are made at a time are built together (`Gathered`), and a
+chunk's rows are a view of them.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -33,26 +38,84 @@ class BatchPolicy(NamedTuple):
     """Of a Produce request."""
 
 
+class Made(NamedTuple):
+    """What became of a chunk: its batches, those that cannot be, and whether records were spread
+    that may go to any partition.
+    """
+
+    batches: list[OutBatch]
+    impossible: list[tuple[BatchCall, KafkaError]]
+    spread: bool
+
+
+class Gathered:
+    """The rows of several closed chunks as columns."""
+
+    def __init__(self, chunks: Sequence[RecordChunk]) -> None:
+        self._chunks = chunks
+        one = len(chunks) == 1
+        self._times = _times_ms(chunks)
+        self._key = _column(
+            chunks[0].keys if one else list(chain.from_iterable(each.keys for each in chunks))
+        )
+        self._value = _column(
+            chunks[0].values if one else list(chain.from_iterable(each.values for each in chunks))
+        )
+        self._headers = _headers(chunks) if any(each.headers for each in chunks) else None
+
+    def rows(self, index: int, first: int) -> tuple[Columns, memoryview]:
+        """Return a chunk's columns, and the time of each row in milliseconds. `first`: how many
+        rows the chunks before it have.
+        """
+        chunk = self._chunks[index]
+        if len(self._chunks) == 1:
+            times = _exact(chunk, self._times)
+            return Columns(
+                rows=chunk.rows,
+                timestamps=times.cast("B"),
+                key=self._key,
+                value=self._value,
+                headers=self._headers,
+            ), times
+        stop = first + chunk.rows
+        # a copy: acknowledgements keep the times of their chunk, not those of all
+        times = _exact(chunk, memoryview(bytes(self._times[first:stop])).cast("q"))
+        headers = self._headers
+        if headers is not None and chunk.headers:
+            ends = _numbers(headers.offsets, first, stop)
+            found = int32s(ends)
+            headers = HeadersColumn(ends, headers.keys, headers.values, found[-1] - found[0])
+        else:
+            headers = None
+        return Columns(
+            rows=chunk.rows,
+            timestamps=times.cast("B"),
+            key=_part(self._key, chunk.keys, first, stop),
+            value=_part(self._value, chunk.values, first, stop),
+            headers=headers,
+        ), times
+
+
 def make_batches(
     chunk: RecordChunk,
+    rows: tuple[Columns, memoryview],
     plan: TopicPlan,
     sticky: Sticky,
     policy: BatchPolicy,
     newest_magic: Callable[[TopicPartition], int],
-) -> tuple[list[OutBatch], list[tuple[BatchCall, KafkaError]], bool]:
-    """Return a chunk's batches, those that cannot be, and whether records were spread.
+) -> Made:
+    """Return a chunk's batches. `rows` are its own of what was gathered.
 
     Mutates: the chunk's lists are empty afterwards.
     """
-    times = _times_ms(chunk)
-    columns = _columns(chunk, times)
+    columns, times = rows
     hashed = None
     if policy.key_hash is not None and columns.key is not None:
         hashed = policy.key_hash.partitions(chunk.keys, plan.partition_count)
     elif policy.key_hash is not None and not policy.key_hash.spread_null:
         hashed = policy.key_hash.partitions([None] * chunk.rows, plan.partition_count)
-    rows = ProduceColumns(columns, None, _explicit_partitions(chunk))
-    groups = assign(rows, plan, None, sticky, policy.options, hashed)
+    given = ProduceColumns(columns, None, _explicit_partitions(chunk))
+    groups = assign(given, plan, None, sticky, policy.options, hashed)
     made: list[OutBatch] = []
     calls: list[BatchCall] = []
     impossible: list[tuple[BatchCall, KafkaError]] = []
@@ -78,7 +141,7 @@ def make_batches(
         place += count
     spread = columns.key is None or columns.key.null_count > 0
     chunk.made(calls, order or None, times)
-    return made, impossible, spread
+    return Made(made, impossible, spread)
 
 
 def _batch(
@@ -96,29 +159,31 @@ def _batch(
         deadline_ms=chunk.created_ms + options.delivery_timeout_ms,
         timeout_ms=policy.timeout_ms,
         needs_idempotence=bool(options.enable_idempotence),
+        level=options.compression_level,
     )
 
 
-def _times_ms(chunk: RecordChunk) -> memoryview:
-    seconds = pa.Array.from_buffers(pa.float64(), chunk.rows, [None, pa.py_buffer(chunk.times)])
+def _times_ms(chunks: Sequence[RecordChunk]) -> memoryview:
+    """Return when each row was sent, of all chunks: their seconds in milliseconds."""
+    if len(chunks) == 1:
+        sent: array[float] | memoryview = chunks[0].times
+    else:
+        sent = array("d")
+        for chunk in chunks:
+            sent.extend(chunk.times)
+    seconds = pa.Array.from_buffers(pa.float64(), len(sent), [None, pa.py_buffer(sent)])
     found = pc.cast(pc.multiply(seconds, 1000.0), pa.int64(), safe=False)
-    times = memoryview(found.buffers()[1]).cast("B")[: 8 * chunk.rows].cast("q")
-    if chunk.timestamps_ms:
-        exact = array("q", times)
-        for row, time_ms in chunk.timestamps_ms.items():
-            exact[row] = time_ms
-        return memoryview(exact)
-    return times
+    return memoryview(found.buffers()[1]).cast("B")[: 8 * len(sent)].cast("q")
 
 
-def _columns(chunk: RecordChunk, times: memoryview) -> Columns:
-    return Columns(
-        rows=chunk.rows,
-        timestamps=times.cast("B"),
-        key=_column(chunk.keys),
-        value=_column(chunk.values),
-        headers=_headers(chunk.headers, chunk.rows) if chunk.headers else None,
-    )
+def _exact(chunk: RecordChunk, times: memoryview) -> memoryview:
+    """Return the times of a chunk's rows, those in their places that were given by the caller."""
+    if not chunk.timestamps_ms:
+        return times
+    exact = array("q", times)
+    for row, time_ms in chunk.timestamps_ms.items():
+        exact[row] = time_ms
+    return memoryview(exact)
 
 
 def _column(values: list[bytes | None]) -> VarColumn | None:
@@ -126,15 +191,37 @@ def _column(values: list[bytes | None]) -> VarColumn | None:
     return None if column.null_count == len(values) else column
 
 
-def _headers(headers: dict[int, Headers], rows: int) -> HeadersColumn:
+def _part(
+    column: VarColumn | None, values: list[bytes | None], first: int, stop: int
+) -> VarColumn | None:
+    """Return the rows of a column from `first` to `stop`, which have these values."""
+    if column is None:
+        return None
+    nulls = values.count(None) if column.null_count else 0
+    if nulls == stop - first:
+        return None
+    offsets = _numbers(column.offsets, first, stop)
+    if not nulls:
+        return VarColumn(None, offsets, column.data)
+    return VarColumn(column.validity, offsets, column.data, nulls, column.bit_offset + first)
+
+
+def _numbers(offsets: Buffer, first: int, stop: int) -> memoryview:
+    """Return the int32 offsets of the rows from `first` to `stop`."""
+    return memoryview(offsets).cast("B")[4 * first : 4 * (stop + 1)]
+
+
+def _headers(chunks: Sequence[RecordChunk]) -> HeadersColumn:
     ends = array("i", (0,))
     names: list[bytes | None] = []
     values: list[bytes | None] = []
-    for row in range(rows):
-        for name, value in headers.get(row, ()):
-            names.append(name)
-            values.append(value)
-        ends.append(len(names))
+    nothing: Headers = ()
+    for chunk in chunks:
+        for row in range(chunk.rows):
+            for name, value in chunk.headers.get(row, nothing):
+                names.append(name)
+                values.append(value)
+            ends.append(len(names))
     return HeadersColumn(ends.tobytes(), var_column(names), var_column(values), len(names))
 
 

@@ -145,16 +145,16 @@ class RecordTopics:
             found.append(index)
         return tuple(found)
 
-    def is_busy(self, topic: str) -> bool:
+    def is_busy(self, topic: str, most: int | None = None) -> bool:
         """Return whether all partitions that a topic's records go to have their requests in flight,
-        so that nothing is won by closing a chunk.
+        so that nothing is won by closing a chunk; or `most` of them, where that is given.
         """
         records = self._topics[topic]
         if records.plan is None or records.closed or not records.logs:
             return bool(records.closed)
         if records.spreads and len(records.logs) < records.plan.partition_count:
             return False
-        most = self._producer.sender.max_in_flight
+        most = self._producer.sender.max_in_flight if most is None else most
         return all(
             log.queue or len(log.in_flight) >= (most if log.confirmed else 1)
             for log in records.logs.values()

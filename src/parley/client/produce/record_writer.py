@@ -1,10 +1,9 @@
-"""Takes single records and has them sent: the accumulator's chunks, made into batches, in order.
+"""Takes single records and has them sent: the accumulator's chunks, closed when they are due.
 
 Belongs to the event loop, but for `room`, which any thread may call. What is due is decided by
-`accumulator`, what is sent when by the sender; here it is done.
+`accumulator`, batches are made of it by `handing_over`, what is sent when by the sender.
 
-1. Chunks of a topic are handed to the sender in the order in which they were closed, whoever makes
-   their batches, and before Arrow rows that are written later.
+1. Chunks of a topic are handed to the sender before Arrow rows that are written later.
 2. The outcome of a record is known in the end, whatever is cancelled: acknowledged, failed, or in
    doubt.
 3. Callbacks run in the loop, those of a partition in the order of its records, all of them before
@@ -23,8 +22,8 @@ from parley.client.cluster.change import Change
 from parley.client.cluster.core import Cluster
 from parley.client.produce.accumulator import LARGEST_GRANT_BYTES, Accumulator
 from parley.client.produce.chunk import BatchCall, RecordChunk, failure
+from parley.client.produce.handing_over import HandOver
 from parley.client.produce.producer import Producer
-from parley.client.produce.record_batches import make_batches
 from parley.client.produce.record_topics import RecordPolicy, RecordTopics, TopicRecords
 from parley.client.produce.rows import TopicPlan
 from parley.client.results import RecordMetadata
@@ -34,9 +33,9 @@ from parley.net.blocking import Work
 
 log = logging.getLogger("parley.client")
 LARGEST_CHUNK_BYTES = 4 * 2**20
-INLINE_BYTES = 256 * 1024
-"""Uncompressed batches up to here are made in the loop: a change of threads costs more."""
-INLINE_COMPRESSED_BYTES = 16 * 1024
+NEVER_MS = 2**63 - 1
+MOST_WHERE_MANY = 1
+"""Batches of a partition in flight behind which records wait, while many topics gather."""
 
 
 class Observer(Protocol):
@@ -69,6 +68,7 @@ class RecordWriter:
         self.guard = Lock()
         """Held by whoever appends from another thread than the loop's, and while chunks change."""
         self._topics = RecordTopics(cluster, producer, policy, self._now_ms)
+        self._hand_over = HandOver(producer, self._topics, policy, self._spawn, self._handed_over)
         self._unsettled: dict[RecordChunk, None] = {}
         self._settled, self._handed = Change(), Change()
         self._turn = asyncio.Lock()
@@ -114,7 +114,7 @@ class RecordWriter:
                 chunk = None
         if full is not None:
             self.owes_turn = True
-            self._make(records, full)
+            self._hand_over.take([(records, full)])
         if begun and chunk is not None:
             chunk = self._begin(chunk)
             self._in_loop(self._arm)
@@ -209,7 +209,7 @@ class RecordWriter:
         return False
 
     def _close(self, records: TopicRecords) -> RecordChunk:
-        """Close a topic's open chunk; call with the guard held, and `_make` afterwards."""
+        """Close a topic's open chunk; call with the guard held, and hand it over afterwards."""
         chunk = self._accumulator.close(records.topic)
         records.closed.append(chunk)
         return chunk
@@ -219,19 +219,24 @@ class RecordWriter:
     def _tick(self, *, hurry: bool = False) -> None:
         """Close what is due, or with `hurry` everything, and arrange to be called again."""
         self._ticking = False
-        now_ms = self._cluster.now_ms()
+        # who waits for memory ends all lingering; what cannot be sent yet gathers on all the same
+        now_ms = NEVER_MS if self._waiting else self._cluster.now_ms()
         with self.guard:
+            # closed as they come: whether there are many is asked while they are open
+            most = MOST_WHERE_MANY if self._accumulator.has_many else None
             due = [
                 (records, self._close(records))
                 for records in map(
                     self._topics.of,
                     self._accumulator.due(
-                        now_ms, self._topics.is_busy, hurry=hurry or bool(self._waiting)
+                        now_ms,
+                        lambda topic: self._topics.is_busy(topic, most),
+                        hurry=hurry,
                     ),
                 )
             ]
-        for records, chunk in due:
-            self._make(records, chunk)
+        if due:
+            self._hand_over.take(due)
         self._arm()
 
     def _arm(self) -> None:
@@ -252,110 +257,6 @@ class RecordWriter:
             self._ticking = True
             self._loop.call_soon(self._tick)
 
-    # -- from chunks to the sender -----------------------------------------------------------------
-
-    def _make(self, records: TopicRecords, chunk: RecordChunk) -> None:
-        """Have a closed chunk's batches made, here or in a thread, and handed over in its turn."""
-        if get_ident() != self._thread:
-            self._make_here(records, chunk)
-            self._loop.call_soon_threadsafe(self._hand_over, records)
-            return
-        plain = self._policy.batches.options.compression_type == "none"
-        if records.plan is None:
-            self._spawn(self._make_prepared(records, chunk))
-        elif chunk.granted <= (INLINE_BYTES if plain else INLINE_COMPRESSED_BYTES):
-            self._make_here(records, chunk)
-            self._hand_over(records)
-        else:
-            self._spawn(self._make_in_thread(records, chunk))
-
-    def _make_here(self, records: TopicRecords, chunk: RecordChunk) -> None:
-        assert records.plan is not None
-        if not chunk.rows:
-            chunk.batches = []
-            return
-        sender = self._producer.sender
-        try:
-            with records.placing:
-                records.sticky.leave_if_behind(records.plan)
-                chunk.batches, chunk.impossible, records.spreads = make_batches(
-                    chunk,
-                    records.plan,
-                    records.sticky,
-                    self._policy.batches,
-                    lambda tp: sender.logs[tp].newest_magic if tp in sender.logs else 2,
-                )
-        except KafkaError as error:
-            chunk.trouble, chunk.batches = error, []
-        except Exception as bug:  # whoever waits for these records has to learn of it
-            chunk.trouble = KafkaError(f"records could not be encoded: {bug!r}")
-            chunk.trouble.__cause__, chunk.batches = bug, []
-
-    async def _make_in_thread(self, records: TopicRecords, chunk: RecordChunk) -> None:
-        await asyncio.to_thread(self._make_here, records, chunk)
-        self._hand_over(records)
-
-    async def _make_prepared(self, records: TopicRecords, chunk: RecordChunk) -> None:
-        try:
-            await self._topics.prepare(records.topic)
-        except KafkaError as error:
-            chunk.trouble, chunk.batches = error, []
-            self._hand_over(records)
-        else:
-            await self._make_in_thread(records, chunk)
-
-    def _hand_over(self, records: TopicRecords) -> None:
-        """Give the sender what is made, in the order in which chunks were closed."""
-        options = self._policy.batches.options
-        while records.closed and not records.handing:
-            chunk = records.closed[0]
-            if chunk.batches is None:
-                break
-            error: KafkaError | None = None
-            if chunk.batches and not chunk.settled:
-                try:
-                    if not self._producer.hand_over_now(chunk.batches, options):
-                        records.handing = True
-                        self._spawn(self._hand_over_in_turn(records, chunk))
-                        break
-                except KafkaError as raised:
-                    error = raised
-            self._handed_over(records, chunk, error)
-        if self._topics.wants_news(records):
-            self._spawn(self._topics.renew(records))
-
-    async def _hand_over_in_turn(self, records: TopicRecords, chunk: RecordChunk) -> None:
-        error: KafkaError | None = None
-        try:
-            await self._producer.hand_over_in_turn(
-                chunk.batches or [], self._policy.batches.options
-            )
-        except KafkaError as raised:
-            error = raised
-        finally:
-            records.handing = False
-        self._handed_over(records, chunk, error)
-        self._hand_over(records)
-
-    def _handed_over(
-        self, records: TopicRecords, chunk: RecordChunk, error: KafkaError | None
-    ) -> None:
-        records.closed.popleft()
-        self._memory.release(chunk.granted)
-        self._handed.notify()
-        if self._waiting:
-            self._memory.notify()
-        for batch in chunk.batches or ():
-            records.logs[batch.tp.partition] = self._producer.sender.log(batch.tp)
-        chunk.batches = None
-        error = error or chunk.trouble
-        if error is not None:
-            chunk.fail(error)
-        for call, why in chunk.impossible:
-            call.give_up(why, in_doubt=False)
-        if not chunk.rows:
-            self._forget(chunk)
-
     # -- outcomes ----------------------------------------------------------------------------------
 
     def _call_ended(self, chunk: RecordChunk, call: BatchCall) -> None:
@@ -364,11 +265,22 @@ class RecordWriter:
             self._loop.call_soon(self._call_back, chunk, call)
         if chunk.settled:
             self._forget(chunk)
-        if self._accumulator.is_held(chunk.topic):
+        if self._accumulator.answered(chunk.topic):
             self._tick_soon()
 
+    def _handed_over(self, chunk: RecordChunk) -> None:
+        """Take note of a chunk whose batches are the sender's now."""
+        self._memory.release(chunk.granted)
+        self._handed.notify()
+        if self._waiting:
+            self._memory.notify()
+        if not chunk.rows:
+            self._forget(chunk)
+
     def _forget(self, chunk: RecordChunk) -> None:
-        self._unsettled.pop(chunk, None)
+        if chunk not in self._unsettled:
+            return
+        del self._unsettled[chunk]
         self._settled.notify()
         self._observer.chunk_ended()
 
@@ -399,7 +311,7 @@ class RecordWriter:
         with self.guard:
             chunk = self._close(records) if topic in self.open else None
         if chunk is not None:
-            self._make(records, chunk)
+            self._hand_over.take([(records, chunk)])
         if records.closed:
             last = records.closed[-1]
             while last in records.closed:
@@ -429,9 +341,9 @@ class RecordWriter:
                 continue
             for call in list(chunk.calls):
                 if not call.done:
-                    self._producer.sender.abandon(call, error)
+                    self._producer.sender.abandon(call.joint or call, error)
         for records in self._topics.all():
-            self._hand_over(records)
+            self._hand_over.hand_over(records)
 
     async def close(self) -> None:
         """Stop; what is not settled by now is given up elsewhere."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -210,12 +211,18 @@ def assign(
     if fixed is not None:
         _check_partition(plan, fixed)
         return [(fixed, None)] if count else []
+    if plan.partition_count == 1 and rows.partition is None:
+        return [(0, None)] if count else []
     if options.partitioner_ignore_keys:
         hashed = None
     elif hashed is None and key is not None:
         hashed = partition_keys(key, plan.partition_count, count=count)
         if rows.partition is None and not key.null_count:
             return _grouped(hashed, plan)
+    row_bytes = _mean_row_bytes(rows.columns)
+    if hashed is None and rows.partition is None:
+        runs = list(sticky.runs(count, row_bytes, plan, options.batch_size))
+        return [(runs[0][0], None)] if len(runs) == 1 else _grouped(_filled(runs), plan)
     target = pa.repeat(pa.scalar(-1, pa.int32()), count)
     if hashed is not None:
         target = pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(hashed)])
@@ -228,16 +235,21 @@ def assign(
     open_rows = pc.equal(target, -1)
     how_many = pc.sum(open_rows).as_py() or 0
     if how_many:
-        filled = array("i")
-        row_bytes = _mean_row_bytes(rows.columns)
-        for partition, run in sticky.runs(how_many, row_bytes, plan, options.batch_size):
-            filled.extend(array("i", (partition,)) * run)
+        filled = _filled(sticky.runs(how_many, row_bytes, plan, options.batch_size))
         if how_many == count:
-            return _grouped(filled.tobytes(), plan)
+            return _grouped(filled, plan)
         fill = pa.Array.from_buffers(pa.int32(), how_many, [None, pa.py_buffer(filled)])
         target = pc.replace_with_mask(target, open_rows, fill)
     values = memoryview(target.buffers()[1]).cast("B")
     return _grouped(values[4 * target.offset : 4 * (target.offset + count)], plan)
+
+
+def _filled(runs: Iterable[tuple[int, int]]) -> Buffer:
+    """Return the partition of each row of some runs."""
+    filled = array("i")
+    for partition, run in runs:
+        filled.extend(array("i", (partition,)) * run)
+    return filled.tobytes()
 
 
 def _grouped(targets: Buffer, plan: TopicPlan) -> list[tuple[int, Buffer | None]]:
@@ -288,17 +300,18 @@ def encode(
     """
     count = columns.rows if rows is None else len(rows) // 4
     before = numbers.next if numbers is not None else 0
-    writing = WriteOptions(
-        magic=magic,
-        codec=CODECS.index(options.compression_type),
-        level=options.compression_level,
-        max_batch_bytes=min(options.batch_size, options.max_request_size),
-        timestamp_ms=now_ms,
-        producer_id=-1 if numbers is None else numbers.producer_id,
-        producer_epoch=-1 if numbers is None else numbers.epoch,
-        base_sequence=-1 if numbers is None else numbers.reserve(count),
-        transactional=transactional,
+    largest = min(options.batch_size, options.max_request_size)
+    writing = _unnumbered(
+        magic, options.compression_type, options.compression_level, largest, now_ms
     )
+    if numbers is not None:
+        writing = replace(
+            writing,
+            producer_id=numbers.producer_id,
+            producer_epoch=numbers.epoch,
+            base_sequence=numbers.reserve(count),
+            transactional=transactional,
+        )
     try:
         batches = encode_batches(columns, rows, writing)
         for batch in batches:
@@ -313,6 +326,20 @@ def encode(
             numbers.next = before
         raise
     return batches
+
+
+@lru_cache(maxsize=16)
+def _unnumbered(
+    magic: int, codec: str, level: int | None, max_batch_bytes: int, now_ms: int
+) -> WriteOptions:
+    """Return how batches are written that have no numbers, made once for thousands of them."""
+    return WriteOptions(
+        magic=magic,
+        codec=CODECS.index(codec),
+        level=level,
+        max_batch_bytes=max_batch_bytes,
+        timestamp_ms=now_ms,
+    )
 
 
 def check_format(columns: Columns, plan: TopicPlan, partition: int, magic: int) -> None:

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
@@ -26,8 +26,10 @@ from parley.client.produce.answers import (
     too_late,
 )
 from parley.client.produce.buffer_memory import Room
+from parley.client.produce.joining import join_first
+from parley.client.produce.ready import ReadyPartitions
 from parley.client.produce.resend import Resend, goes_as_it_is
-from parley.client.produce.state import Chosen, OutBatch, PartitionLog, ProduceCall, choose
+from parley.client.produce.state import Chosen, OutBatch, PartitionLog, ProduceCall, fill
 from parley.client.produce.wire import (
     ProduceAnswer,
     allowed_versions,
@@ -54,7 +56,7 @@ class Sender:
     ) -> None:
         self._cluster = cluster
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self._active: dict[TopicPartition, PartitionLog] = {}
+        self._ready = ReadyPartitions()
         self._in_flight: dict[int, int] = {}
         self._pumping: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -66,6 +68,8 @@ class Sender:
         self._resend = Resend(self.memory, self.lock, renew_identity)
         self.max_in_flight = 5
         self.max_request_size = 2**20
+        self.batch_size = 0
+        """Up to so many bytes small batches that wait are joined."""
 
     def log(self, tp: TopicPartition) -> PartitionLog:
         """Return the state of a partition, a new one where there is none."""
@@ -89,7 +93,7 @@ class Sender:
             batch.call.opened()
             log = self.log(batch.tp)
             log.add(batch)
-            self._active[batch.tp] = log
+            self._ready.touch(log)
         self._kick_soon()
 
     async def settled(self, call: ProduceCall) -> None:
@@ -106,30 +110,32 @@ class Sender:
                 in_doubt = in_doubt or batch.in_doubt
                 log.dropped(batch)
                 self.memory.give(batch)
+                self._ready.touch(log)
+                self._kick_soon()
         call.give_up(error, in_doubt=in_doubt)
         self.memory.notify()
 
     def _logs_of(self, call: ProduceCall) -> Iterable[PartitionLog]:
         """Return where batches of a call may be open."""
         if call.partition is None:
-            return self._active.values()
-        log = self._active.get(call.partition)
+            return list(self._ready.active.values())
+        log = self._ready.active.get(call.partition)
         return () if log is None else (log,)
 
     async def quiet(self) -> None:
         """Return when no request is under way and nothing is being rewritten."""
-        while any(log.in_flight or log.locked for log in self.logs.values()):
+        while any(log.in_flight or log.locked for log in self._ready.active.values()):
             await self.memory.change()
 
     async def close(self) -> None:
         """Fail what is still open and stop. Idempotent."""
         self._closed = True
-        for log in self._active.values():
+        for log in self._ready.active.values():
             for batch in log.open_batches():
                 batch.call.give_up(
                     closed_error(), in_doubt=batch.in_doubt or batch in log.in_flight
                 )
-        self._active.clear()
+        self._ready.clear()
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:
@@ -145,37 +151,43 @@ class Sender:
         if self._closed:
             return
         self._cluster.refresh_if_due()
-        now = self._cluster.now_ms()
-        nodes: set[int] = set()
-        wake_at: list[int] = []
-        for tp, log in list(self._active.items()):
-            self._expire(log, now)
-            if log.is_empty and not log.locked:
-                del self._active[tp]
-                continue
-            log.see_topic(self._cluster.view.topic_id(tp.topic))
-            log.begin_again()
-            if log.settled:
-                self._put_back(log)
-            leader = self._cluster.leader(log.tp)
-            deadline = log.first_deadline_ms()
-            if deadline is not None:
-                wake_at.append(deadline)
-            if log.queue and leader.node is None:
-                self._want_refresh()
-            elif (
-                leader.node is not None
-                and log.sendable(now, leader.epoch, self.max_in_flight) is not None
+        now, cache = self._cluster.now_ms(), self._cluster.cache
+        for log in self._ready.touched(now, cache.changes):
+            self._look_at(log, now)
+        for node_id in self._ready.nodes():
+            if (
+                node_id not in self._pumping
+                and self._in_flight.get(node_id, 0) < self.max_in_flight
             ):
-                nodes.add(leader.node.id)
-            elif log.queue and log.not_before_ms > now:
-                wake_at.append(log.not_before_ms)
-        for node_id in nodes - self._pumping:
-            if self._in_flight.get(node_id, 0) < self.max_in_flight:
                 self._pumping.add(node_id)
                 self._spawn(self._pump(node_id))
-        if wake_at:
-            self._call_at(min(wake_at))
+        if (look_ms := self._ready.next_look_ms) is not None:
+            self._call_at(look_ms)
+
+    def _look_at(self, log: PartitionLog, now: int) -> None:
+        """Decide what a partition needs, and whether it has something for its leader."""
+        self._expire(log, now)
+        if log.is_empty and not log.locked:
+            self._ready.drop(log)
+            return
+        log.see_topic(self._cluster.view.topic_id(log.tp.topic))
+        log.begin_again()
+        if log.settled:
+            self._put_back(log)
+        leader = self._cluster.leader(log.tp)
+        deadline = log.first_deadline_ms()
+        if deadline is not None:
+            self._ready.look_again(deadline)
+        if log.queue and leader.node is None:
+            self._ready.touch(log)  # until there is one
+            self._want_refresh()
+        elif (
+            leader.node is not None
+            and log.sendable(now, leader.epoch, self.max_in_flight) is not None
+        ):
+            self._ready.put(log, leader.node.id)
+        elif log.queue and log.not_before_ms > now:
+            self._ready.look_again(log.not_before_ms)
 
     def _put_back(self, log: PartitionLog) -> None:
         """Queue what is to be sent again, after rewriting what cannot go as it is."""
@@ -183,11 +195,15 @@ class Sender:
             log.put_back()
         else:
             log.locked = True
-            self._spawn(
-                self._resend.write(
-                    log, lambda log, batch, error: self._finish(log, batch, error=error)
-                )
+            self._spawn(self._rewrite(log))
+
+    async def _rewrite(self, log: PartitionLog) -> None:
+        try:
+            await self._resend.write(
+                log, lambda log, batch, error: self._finish(log, batch, error=error)
             )
+        finally:
+            self._ready.touch(log)
 
     def _kick_soon(self) -> None:
         if not self._kicked:
@@ -232,19 +248,41 @@ class Sender:
 
     def _collect(self, node_id: int) -> list[Chosen]:
         """Return the batches of the next request to a broker."""
-        leaders = {tp: self._cluster.leader(tp) for tp, log in self._active.items() if log.queue}
-        epochs = {
-            tp: leader.epoch
-            for tp, leader in leaders.items()
-            if leader.node and leader.node.id == node_id
-        }
-        chosen = choose(
-            self._active, epochs, self._cluster.now_ms(), self.max_in_flight, self.max_request_size
-        )
-        for log, _, _ in chosen:
+        chosen = fill(self._sendable(node_id), self.max_request_size)
+        room = self.max_request_size - sum(batch.size for _, batch, _ in chosen)
+        for index, (log, batch, epoch) in enumerate(chosen):
             # the other partitions come first in the next request
-            self._active[log.tp] = self._active.pop(log.tp)
+            self._ready.taken(log, node_id)
+            if len(log.queue) > 1:
+                joined = self._joined(log, batch, room)
+                room -= joined.size - batch.size
+                chosen[index] = (log, joined, epoch)
+                self._ready.put(log, node_id)
         return chosen
+
+    def _joined(self, log: PartitionLog, first: OutBatch, room: int) -> OutBatch:
+        """Return the batch to send: the first one, with those that wait behind it if small."""
+        waiting = list(log.queue)
+        joined = join_first(log, min(self.batch_size, first.size + room))
+        if joined is None:
+            return first
+        left = len(log.queue) - 1
+        for batch in waiting[: len(waiting) - left]:
+            self.memory.give(batch)
+        self.memory.take(joined)
+        return joined
+
+    def _sendable(self, node_id: int) -> Iterator[Chosen]:
+        """Yield what a broker may be sent now, and strike out what it may not."""
+        now = self._cluster.now_ms()
+        for log in self._ready.of(node_id):
+            leader = self._cluster.leader(log.tp)
+            if leader.node is None or leader.node.id != node_id:
+                self._ready.touch(log)
+            elif (batch := log.sendable(now, leader.epoch, self.max_in_flight)) is not None:
+                yield log, batch, leader.epoch
+                continue
+            self._ready.taken(log, node_id)
 
     def _send(self, node_id: int, conn: BrokerConnection, chosen: list[Chosen]) -> None:
         for log, batch, _ in chosen:
@@ -391,6 +429,7 @@ class Sender:
     def _again(self, log: PartitionLog, batch: OutBatch, delay_ms: int, epoch: int) -> None:
         """Keep a batch for another attempt, unless its call failed meanwhile."""
         log.failed(batch, self._cluster.now_ms(), delay_ms, epoch)
+        self._ready.touch(log)
         if batch.call.error is not None:
             self.memory.give(batch)
 
@@ -403,6 +442,7 @@ class Sender:
         error: KafkaError | None = None,
     ) -> None:
         """Settle a batch: its call learns what became of it."""
+        self._ready.touch(log)
         if ack is not None:
             log.acknowledged(batch)
             batch.call.acknowledged(batch, *ack)
@@ -439,7 +479,7 @@ class Sender:
         """Let an unexpected exception surface at every open call, not in the log of the loop."""
         wrapped = KafkaError(f"writing ended with an unexpected {type(error).__name__}: {error}")
         wrapped.__cause__ = error
-        for log in list(self._active.values()):
+        for log in list(self._ready.active.values()):
             for batch in log.open_batches():
                 if batch.call.error is None:
                     self.abandon(batch.call, wrapped)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -114,7 +114,10 @@ class OutBatch:
     producer_id: int = -1
     epoch: int = -1
     base_sequence: int = -1
+    level: int | None = None
     serial: tuple[int, ...] = ()
+    attempted: bool = False
+    """Whether it was sent once, so that its bytes may be in the log as they are."""
     must_split: bool = False
     needs_idempotence: bool = False
     """Whether the caller insists on it: then nothing may be written without."""
@@ -211,6 +214,12 @@ class PartitionLog:
         batch.serial = (next(self._serials),)
         self.queue.append(batch)
 
+    def replace_first(self, count: int, batch: OutBatch) -> None:
+        """Let one batch stand for the first ones of the queue, which were never sent."""
+        for _ in range(count):
+            self.queue.popleft().settled = True
+        self.queue.appendleft(batch)
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits, nothing is in flight and nothing is to be retried."""
@@ -236,6 +245,7 @@ class PartitionLog:
     def sent(self, batch: OutBatch) -> None:
         """Move the head of the queue into flight."""
         self.queue.popleft()  # `sendable` gives out nothing but the head
+        batch.attempted = True
         if batch.is_idempotent and batch not in self.window:
             self.window.append(batch)
         self.in_flight.append(batch)
@@ -341,30 +351,22 @@ Chosen = tuple[PartitionLog, OutBatch, int]
 """A batch to be sent, and the leader epoch it is sent under."""
 
 
-def choose(
-    logs: Mapping[TopicPartition, PartitionLog],
-    epochs: Mapping[TopicPartition, int],
-    now_ms: int,
-    max_in_flight: int,
-    max_request_size: int,
-) -> list[Chosen]:
-    """Return one request's batches: one per partition of `epochs`, of equal acks and format.
+def fill(ready: Iterable[Chosen], max_request_size: int) -> list[Chosen]:
+    """Return one request's batches: one per partition, of equal acks and format.
 
-    The first batch goes whatever its size; others as far as `max_request_size` allows.
+    The first batch goes whatever its size; others as far as `max_request_size` allows, up to the
+    first that does not fit: it is for the next request.
     """
     chosen: list[Chosen] = []
     size = 0
-    for tp, epoch in epochs.items():
-        batch = logs[tp].sendable(now_ms, epoch, max_in_flight)
-        if batch is None:
-            continue
+    for entry in ready:
+        batch = entry[1]
         if chosen:
             first = chosen[0][1]
-            if (batch.acks, batch.magic) != (
-                first.acks,
-                first.magic,
-            ) or size + batch.size > max_request_size:
+            if size + batch.size > max_request_size:
+                break
+            if (batch.acks, batch.magic) != (first.acks, first.magic):
                 continue
-        chosen.append((logs[tp], batch, epoch))
+        chosen.append(entry)
         size += batch.size
     return chosen

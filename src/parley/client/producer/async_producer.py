@@ -16,6 +16,7 @@ from parley.client.options.fields import split_named
 from parley.client.produce.accumulator import RECORD_BYTES
 from parley.client.produce.calls import write
 from parley.client.produce.chunk import AsyncAcknowledgement, RecordChunk
+from parley.client.produce.record_writer import RecordWriter
 from parley.client.producer.core import OnError, ProducerCore
 from parley.client.producer.option_values import ProducerClientOptionValues
 from parley.client.producer.options import ProducerOptions
@@ -28,6 +29,8 @@ from parley.errors import LocalProtocolError, TransactionAbortableError
 if TYPE_CHECKING:
     from parley.client.produce.rows import Rows
 
+_SMALL_BYTES = 2**16
+"""Records up to here are within every limit that `ProducerCore.is_plain` admits."""
 _NOW: Callable[[], float] = time.time
 _NEW = object.__new__
 
@@ -68,6 +71,8 @@ class AsyncProducer:
         self._core = ProducerCore(client, options, on_error)
         self._open: dict[str, RecordChunk] = {}
         """The chunks that plain bytes go into without a detour; empty where all take one."""
+        self._writer: RecordWriter | None = None
+        """What has room for them; None where all take the detour."""
 
     @property
     def options(self) -> ProducerOptions:
@@ -83,7 +88,8 @@ class AsyncProducer:
         """
         await self._core.start()
         if self._core.is_plain:
-            self._open = self._core.writer.open
+            self._writer = self._core.writer
+            self._open = self._writer.open
         return self
 
     async def close(self, timeout_ms: int | None = None) -> None:
@@ -93,7 +99,7 @@ class AsyncProducer:
         0 gives up at once. An open transaction is aborted. Idempotent.
         """
         arguments.timeout(timeout_ms)
-        self._open = {}
+        self._open, self._writer = {}, None
         try:
             await self._core.close(timeout_ms)
         finally:
@@ -145,29 +151,36 @@ class AsyncProducer:
         except TypeError:  # refused below
             chunk = None
         if (
-            chunk is not None
-            and type(value) is bytes
+            type(value) is bytes
             and headers is None
             and partition is None
             and timestamp_ms is None
+            and (key is None or type(key) is bytes)
         ):
-            if key is None:
-                room = chunk.room - RECORD_BYTES - len(value)
-            elif type(key) is bytes:
-                room = chunk.room - RECORD_BYTES - len(value) - len(key)
-            else:
-                room = -1
-            if room >= 0:
-                chunk.room = room
+            size = RECORD_BYTES + len(value)
+            if key is not None:
+                size += len(key)
+            if chunk is None or chunk.room < size:
+                chunk = self._more_room(topic, size)
+            if chunk is not None:
+                chunk.room -= size
                 values = chunk.values
                 row = len(values)
                 values.append(value)
-                chunk.keys.append(key)  # type: ignore[arg-type]  # bytes or None
+                chunk.keys.append(key)
                 chunk.times.append(_NOW())  # type: ignore[union-attr]  # an array while it is open
                 acknowledgement = _NEW(AsyncAcknowledgement)  # half the time of calling the class
                 acknowledgement._chunk, acknowledgement._row = chunk, row
                 return acknowledgement
         return await self._send(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
+
+    def _more_room(self, topic: str, size: int) -> RecordChunk | None:
+        """Return a chunk that has room for plain bytes; None where they take the long way."""
+        writer = self._writer
+        if writer is None or writer.owes_turn or size > _SMALL_BYTES or type(topic) is not str:
+            return None
+        chunk = writer.room(topic, size)
+        return chunk if chunk is not None and chunk.room >= size else None
 
     async def _send(self, record: ProducerRecord) -> AsyncAcknowledgement:
         core = self._core
