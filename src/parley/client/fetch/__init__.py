@@ -2,7 +2,7 @@
 
 Map: `positions` says where reading stands and `recreation` whether it is still the same topic;
 `state` is one partition. `plan` decides who is asked for what; `fetcher` does it through `exchange`
-(`wire`, `incremental`, `standing`), `answers` says what came of it, `queue` holds bytes until `decode`.
-`position_requests` and `out_of_range` ask about positions. Owners: `bounded` (`ranges` makes one)
-and `assigned`.
+(`wire`, `incremental`, `standing`), `answers` says what came of it, `queue` holds bytes until
+`decode`. `position_requests` and `out_of_range` ask about positions. Owners: `bounded` (`ranges`
+makes one) and `assigned`.
 """
