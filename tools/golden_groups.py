@@ -15,7 +15,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from parley.client import AsyncClient, AsyncConsumer, NewTopic, OffsetAndMetadata, TopicPartition
+from parley.client import (
+    AsyncClient,
+    AsyncConsumer,
+    AsyncShareConsumer,
+    NewTopic,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from parley.errors import KafkaError
 from parley.testing.realbroker import RealCluster
 
@@ -48,10 +55,12 @@ class Capture:
                 await asyncio.sleep(POLL_MS / 1_000)
         await self.members("classic", 1, "classic")
         if self.number >= (2, 3):
-            await self.members("static", 1, "classic", static=True)
+            await self.members("classic", 1, "static", static=True)
         if self.number >= (4, 0):
             await self.members("consumer", 2, "modern", static=True, guest=True)
             await self.members("consumer", 2, "dynamic")
+        if self.number >= (4, 2):
+            await self.shares("shared", 2)
         if self.number >= (1, 1):
             await self.client.delete_groups(["simple"])
 
@@ -82,6 +91,20 @@ class Capture:
             visitor = await self.consumer("classic", group, None)
             await self.settled([*consumers, visitor])
             await visitor.stop()
+        for one in consumers:
+            await one.stop()
+
+    async def shares(self, group: str, count: int) -> None:
+        """Let members of a share group join, read and leave."""
+        consumers = [AsyncShareConsumer(self.client, group_id=group) for _ in range(count)]
+        for one in consumers:
+            await one.start()
+            one.subscribe(list(TOPICS))
+        for _ in range(PATIENCE):
+            for one in consumers:
+                await one.getmany(timeout_ms=POLL_MS)
+            if all(one.health().assigned for one in consumers):
+                break
         for one in consumers:
             await one.stop()
 

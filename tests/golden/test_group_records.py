@@ -101,4 +101,4 @@ def test_bytes_that_are_no_record(key: bytes, value: bytes | None) -> None:
 
 
 def test_records_of_other_kinds_are_left_alone() -> None:
-    assert decode(b"\0\x0a\0\1g", b"\0\0") is None
+    assert decode(b"\0\x11\0\1g", b"\0\0") is None

@@ -123,8 +123,8 @@ class Coordination:
         """Hold what the log says against what the coordinator knows (I9)."""
         state = self.cluster.state
         settings = state.settings
-        topic = OffsetsTopic(state, settings.offsets_topic_num_partitions, 3)
-        found = GroupCoordinator(topic, state, state.new_id, "bidirectional")
+        topic = OffsetsTopic(state, settings.offsets_topic_num_partitions, 3, state.making)
+        found = GroupCoordinator(topic, state, state.new_id, "bidirectional", state.loading)
         found.follow(now_ms=0)
         CHECKED["I9"] += any(True for _ in found.consumer_groups) or any(
             True for _ in found.classic_groups

@@ -268,6 +268,8 @@ class Scenes:
     thaw = blocking(AsyncScenes.thaw)
     hold_metadata = in_loop(AsyncScenes.hold_metadata)
     release_metadata = in_loop(AsyncScenes.release_metadata)
+    hold_loading = in_loop(AsyncScenes.hold_loading)
+    release_loading = in_loop(AsyncScenes.release_loading)
     lag = in_loop(AsyncScenes.lag)
     catch_up = in_loop(AsyncScenes.catch_up)
     shrink_isr = in_loop(AsyncScenes.shrink_isr)

@@ -30,7 +30,6 @@ from parley.devcluster.security.listeners import Listeners, ports_of, wanted_lis
 from parley.devcluster.security.security import ListenerSecurity, Security
 from parley.devcluster.state.agreement import Agreement, check_agreement
 from parley.devcluster.state.cluster_state import ClusterState
-from parley.devcluster.state.groups.offsets import TRANSACTION
 from parley.devcluster.state.image import TopicImage
 from parley.devcluster.state.log.replica import ReplicaKey
 from parley.devcluster.state.retention import apply_retention
@@ -155,6 +154,7 @@ class AsyncLocalCluster:
     def _make_shared(self, state: ClusterState) -> Shared:
         now_ms = time_of_day(self._clock, self.settings.start_time_ms)
         parts: list[Timed] = [
+            state.group_coordinator,
             state.transactions,
             state.classic_groups,
             state.consumer_groups,
@@ -461,8 +461,7 @@ class AsyncLocalCluster:
         ConfigError when it does not.
         """
         self._brokers.running(to)
-        self.state.coordinators.move(TRANSACTION, transactional_id, to)
-        self.state.transactions.coordinators_changed()
+        self.state.move_transaction_coordinator(transactional_id, to, now_ms=self.now_ms)
 
     def move_group_coordinator(self, group: str, to: int) -> None:
         """Let broker `to` coordinate a group, and all of its partition of `__consumer_offsets`;

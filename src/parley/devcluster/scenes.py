@@ -38,8 +38,8 @@ class BrokerStatus:
 class AsyncScenes:
     """The scenes of one cluster: `AsyncLocalCluster.scenes`.
 
-    They end with `heal`, `release_metadata` and `catch_up`. Each raises ConfigError for a broker
-    that there is not, or that does not run.
+    They end with `heal`, `release_metadata`, `release_loading` and `catch_up`. Each raises
+    ConfigError for a broker that there is not, or that does not run.
     """
 
     def __init__(self, brokers: Brokers, settings: ClusterSettings, planned: Planned) -> None:
@@ -122,6 +122,27 @@ class AsyncScenes:
         stale = self._links.stale
         stale -= set(stale) if broker_id is None else {self._brokers.find(broker_id).id}
         self._scenes.in_step(now_ms=self._brokers.now_ms)
+
+    # -- coordinators that load ----------------------------------------------------------------
+
+    def hold_loading(self, broker_id: int | None = None) -> None:
+        """Let a broker, or all of them, not finish to load the groups and transactional ids that
+        come to it: COORDINATOR_LOAD_IN_PROGRESS until `release_loading`.
+
+        They come to it when its coordinator moves or is killed, and to itself when it starts again.
+        What it coordinates already it goes on with; so it does with transactional ids that nobody
+        has used yet.
+        """
+        found = self._brokers if broker_id is None else [self._brokers.find(broker_id)]
+        self._brokers.state.loading.held.update(one.id for one in found)
+
+    def release_loading(self, broker_id: int | None = None) -> None:
+        """Let a broker, or all of them, finish loading what was held."""
+        state = self._brokers.state
+        held = state.loading.held
+        held -= set(held) if broker_id is None else {self._brokers.find(broker_id).id}
+        state.finish_loading(now_ms=self._brokers.now_ms)
+        self._brokers.arm_timers()
 
     # -- followers that are held back ----------------------------------------------------------
 

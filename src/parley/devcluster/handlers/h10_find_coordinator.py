@@ -2,7 +2,8 @@
 
 Behaviours:
 - A group's coordinator leads its partition of `__consumer_offsets`, by the key's Java hash. The
-  first question makes that topic; it is there at once, and nobody has to ask again.
+  first question has that topic made: COORDINATOR_NOT_AVAILABLE until it is there, and where the
+  partition has no leader. It is there at once unless the cluster is set to take longer.
 - Other coordinators follow from the key's hash over the brokers alive: another one when a broker
   comes or goes.
 - A share group's key names the group, a topic by its id, and a partition:
@@ -10,6 +11,7 @@ Behaviours:
   and the key type does not exist.
 - A key type that does not exist closes the connection before 2.3, is UNKNOWN_SERVER_ERROR up to 2.4
   and INVALID_REQUEST in 2.8 and later.
+- Coordinators that still load are named all the same.
 
 Version notes:
 - v1+ key type (0 group, 1 transaction) and error message (KIP-98), v4+ several keys (KIP-699), v6+

@@ -3,6 +3,7 @@
 Behaviours:
 - Answered by the group's coordinator (others: NOT_COORDINATOR). REBALANCE_IN_PROGRESS asks a member
   to join again; between join and sync up to 2.5 too (H5, H7).
+- While the coordinator loads the group everybody lives on, unseen (H18).
 - In a group of the consumer protocol a member is asked to join again when its assignment changes
   (H24).
 
@@ -19,6 +20,7 @@ from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.membership import classic_group, live_group, require_group
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.refused import Refused
+from parley.errors.codes import COORDINATOR_LOAD_IN_PROGRESS, NONE
 from parley.messages import HeartbeatRequest
 from parley.schema import ApiKey, VersionRange
 
@@ -35,7 +37,7 @@ def handle(call: Call, request: HeartbeatRequest) -> Answer:
             group = classic_group(call, request.group_id)
             code = group.heartbeat(group.check(*who), call.now_ms)
     except Refused as error:
-        code = error.code
+        code = NONE if error.code == COORDINATOR_LOAD_IN_PROGRESS else error.code
     return top(request, call.version, code)
 
 

@@ -6,6 +6,8 @@ Behaviours:
   answered at once.
 - In a group of the consumer protocol nobody leads: a member is answered at once, with what the
   broker's assignor gave it, or REBALANCE_IN_PROGRESS when it has to join again (H24).
+- While the coordinator loads the group: UNKNOWN_MEMBER_ID before 2.0, REBALANCE_IN_PROGRESS before
+  4.0, then COORDINATOR_LOAD_IN_PROGRESS.
 - A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails.
 
 Version notes:
@@ -24,7 +26,11 @@ from parley.devcluster.handlers.mirror import top
 from parley.devcluster.state.groups.classic.group import ClassicGroup
 from parley.devcluster.state.groups.classic.members import SyncAnswer
 from parley.devcluster.state.refused import Refused
-from parley.errors.codes import INCONSISTENT_GROUP_PROTOCOL, NOT_COORDINATOR
+from parley.errors.codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    INCONSISTENT_GROUP_PROTOCOL,
+    NOT_COORDINATOR,
+)
 from parley.messages import SyncGroupRequest, SyncGroupResponse
 from parley.schema import ApiKey, VersionRange
 
@@ -51,7 +57,9 @@ def handle(call: Call, request: SyncGroupRequest) -> Answer:
         assignments = {one.member_id: bytes(one.assignment) for one in request.assignments}
         parked = group.sync(member, assignments, call.now_ms)
     except Refused as error:
-        return top(request, call.version, error.code)
+        loading = error.code == COORDINATOR_LOAD_IN_PROGRESS
+        code = call.profile.behaviour.loading_sync_code if loading else error.code
+        return top(request, call.version, code)
     except OSError:
         return top(request, call.version, NOT_COORDINATOR)
 

@@ -3,6 +3,8 @@
 Behaviours:
 - Lists the groups that this broker coordinates: those with members, of each protocol, and those
   that have only committed offsets, which are Empty; 0.9 leaves these out.
+- While the broker loads groups, any of them: COORDINATOR_LOAD_IN_PROGRESS; up to 3.9 the others are
+  listed with it.
 
 Version notes:
 - v1+ throttle time, v4+ filter by state and the state itself (KIP-518), v5+ by type (KIP-848).
@@ -16,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
-from parley.devcluster.handlers.coordination import find_coordinator
+from parley.devcluster.handlers.coordination import coordinates
 from parley.devcluster.handlers.membership import state_name
+from parley.errors.codes import COORDINATOR_LOAD_IN_PROGRESS
 from parley.messages import ListGroupsRequest, ListGroupsResponse
 from parley.schema import ApiKey, VersionRange
 
@@ -27,14 +30,20 @@ CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 
 def handle(call: Call, request: ListGroupsRequest) -> Answer:
     """List the groups."""
+    coordinator = call.cluster.group_coordinator
+    coordinator.expire(now_ms=call.now_ms)
     response = ListGroupsResponse()
+    if coordinator.loading.at(call.broker.id):
+        response.error_code = COORDINATOR_LOAD_IN_PROGRESS
+        if not call.profile.behaviour.lists_while_loading:
+            return response
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     for found in _groups(call):
         wanted = (not states or found.group_state.lower() in states) and (
             not types or found.group_type in types
         )
-        if wanted and find_coordinator(call, found.group_id).id == call.broker.id:
+        if wanted and coordinates(call, found.group_id):
             response.groups.append(found)
     return response
 

@@ -9,9 +9,10 @@ Behaviours:
   does.
 
 Version notes:
-- v2+ leader epoch, v3+ the group's generation and member (KIP-447), held to those of the group's
-  members; in a group without members a generation is refused. v5+ makes the
-  offsets part of the transaction by itself (KIP-890).
+- v2+ leader epoch, and COORDINATOR_LOAD_IN_PROGRESS, which releases from 2.6 on hide from older
+  producers as COORDINATOR_NOT_AVAILABLE (KAFKA-7296). v3+ the group's generation and member
+  (KIP-447), held to those of the group's members; in a group without members a generation is
+  refused. v5+ makes the offsets part of the transaction by itself (KIP-890).
 
 Not implemented: -
 """
@@ -28,6 +29,8 @@ from parley.devcluster.state.groups.offsets import CommittedOffset, Groups
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors.codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
     ILLEGAL_GENERATION,
     INVALID_GROUP_ID,
     NONE,
@@ -40,6 +43,7 @@ from parley.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from parley.schema import ApiKey, VersionRange
 
 FIRST_FENCED_VERSION = 99  # none returns PRODUCER_FENCED: a group knows epochs only from its log
+FIRST_LOADING_VERSION = 2
 NO_GENERATION = -1
 
 Codes = dict[tuple[str, int], int]
@@ -73,6 +77,12 @@ def handle(call: Call, request: TxnOffsetCommitRequest) -> Answer:
             place = _keep(call, request, accepted)
         except (Refused, OSError) as error:
             code = code_for(error, call.version, FIRST_FENCED_VERSION)
+            if (
+                code == COORDINATOR_LOAD_IN_PROGRESS
+                and call.version < FIRST_LOADING_VERSION
+                and call.profile.behaviour.hides_loading
+            ):
+                code = COORDINATOR_NOT_AVAILABLE
             codes |= dict.fromkeys(known_partitions, code)
     answer = _response(request, codes)
     return when_safe(place, answer, lambda code: refuse(request, call.version, code))

@@ -2,6 +2,7 @@
 
 Behaviours:
 - Each broker lists the transactional ids that it coordinates, those that match every filter.
+- While the broker loads ids, any of them: COORDINATOR_LOAD_IN_PROGRESS, and none are listed.
 - States that do not exist are named in the answer and match nothing.
 
 Version notes:
@@ -17,13 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from parley.devcluster.handlers.base import Answer, Call, Handler, Slices
-from parley.devcluster.handlers.coordination import find_coordinator
+from parley.devcluster.handlers.coordination import coordinates
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.patterns import Pattern, PatternError
 from parley.devcluster.state.groups.offsets import TRANSACTION
-from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions.transaction import PREPARED, State, Transaction
-from parley.errors.codes import INVALID_REGULAR_EXPRESSION
+from parley.errors.codes import COORDINATOR_LOAD_IN_PROGRESS, INVALID_REGULAR_EXPRESSION
 from parley.messages import ListTransactionsRequest, ListTransactionsResponse
 from parley.schema import ApiKey, VersionRange
 
@@ -32,6 +32,10 @@ STATES = {state.value for state in State}
 
 def handle(call: Call, request: ListTransactionsRequest) -> Answer:
     """List the transactional ids of this coordinator."""
+    loading = call.cluster.transactions.loading
+    loading.take_finished(call.now_ms)
+    if loading.at(call.broker.id):
+        return top(request, call.version, COORDINATOR_LOAD_IN_PROGRESS)
     if not request.transactional_id_pattern:
         return _listed(request, _asked_for(call, request))
     try:
@@ -65,13 +69,6 @@ def _listed(request: ListTransactionsRequest, found: list[Transaction]) -> ListT
     return response
 
 
-def _is_mine(call: Call, name: str) -> bool:
-    try:
-        return find_coordinator(call, name, TRANSACTION).id == call.broker.id
-    except Refused:
-        return False
-
-
 def _asked_for(call: Call, request: ListTransactionsRequest) -> list[Transaction]:
     """Return this coordinator's transactions that every filter but the pattern lets through."""
     states, producers = set(request.state_filters), set(request.producer_id_filters)
@@ -81,7 +78,7 @@ def _asked_for(call: Call, request: ListTransactionsRequest) -> list[Transaction
         if (not states or held.state.value in states)
         and (not producers or held.producer_id in producers)
         and (request.duration_filter < 0 or _has_lasted(held, request.duration_filter, call.now_ms))
-        and _is_mine(call, held.transactional_id)
+        and coordinates(call, held.transactional_id, TRANSACTION)
     ]
 
 

@@ -3,8 +3,7 @@
 Behaviours:
 - Answered by the group's coordinator (others: NOT_COORDINATOR) where share groups are on: from 4.2
   on. 4.1 advertises it and answers UNSUPPORTED_VERSION.
-- The group, its epochs and its target are `state.groups.share`; what changed is in the journal
-  first.
+- The group, its epochs and its target are `state.groups.share`; what changed is written first.
 - A group of another protocol, also one without members: GROUP_ID_NOT_FOUND.
 
 Version notes:

@@ -42,7 +42,7 @@ def handle(call: Call, request: AlterShareGroupOffsetsRequest) -> Answer:
         response.responses = [_topic(call, topic, offsets) for topic in request.topics]
         if offsets:
             settings = settings_of(call, request.group_id)
-            call.cluster.share_groups.begin_at(request.group_id, offsets, settings)
+            call.cluster.share_groups.begin_at(request.group_id, offsets, settings, call.now_ms)
     except Refused as error:
         return Response(error_code=error.code, error_message=error.message)
     except OSError:

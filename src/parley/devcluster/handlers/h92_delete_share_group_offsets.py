@@ -42,7 +42,7 @@ def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Answer:
         assert group is not None
         names = dict.fromkeys(topic.topic_name for topic in request.topics)
         response.responses = [_topic(call, group, name, known) for name in names]
-        call.cluster.share_groups.forget_topics(request.group_id, known)
+        call.cluster.share_groups.forget_topics(request.group_id, known, call.now_ms)
     except Refused as error:
         return Response(error_code=error.code, error_message=error.message)
     except OSError:

@@ -75,6 +75,8 @@ def admit_batch(call: Call, name: str | None, replica: Replica, records: Bytes |
         )
     partitions = {(replica.topic, replica.key.partition)}
     transactions = call.cluster.transactions
+    if transactions.is_loading(name, now_ms=call.now_ms):
+        raise Refused(NOT_ENOUGH_REPLICAS, f"the coordinator of {name!r} is loading")
     try:
         if call.version >= FIRST_ADDING_PRODUCE:
             transactions.add(name, producer, partitions, now_ms=call.now_ms, second_generation=True)
@@ -95,18 +97,21 @@ def admit_offsets(call: Call, name: str, producer: ProducerIdentity, group: str)
 
     Releases before 3.7 do not ask. Raises Refused or OSError.
     """
-    transactions = call.cluster.transactions
+    transactions, behaviour = call.cluster.transactions, call.profile.behaviour
+    verifies = call.version >= FIRST_ADDING_OFFSETS or behaviour.verifies_offsets
+    if verifies and transactions.is_loading(name, now_ms=call.now_ms):
+        raise Refused(COORDINATOR_NOT_AVAILABLE, f"the coordinator of {name!r} is loading")
     if call.version >= FIRST_ADDING_OFFSETS:
         transactions.add_group(name, producer, group, now_ms=call.now_ms, second_generation=True)
         return
-    if not call.profile.behaviour.verifies_offsets:
+    if not behaviour.verifies_offsets:
         return
     if not name:
         raise Refused(INVALID_REQUEST, "a transactional id is not empty")
     offsets = {call.cluster.offsets_partition(group)}
     if transactions.missing(name, producer, offsets):
         raise Refused(
-            call.profile.behaviour.unverified_code,
+            behaviour.unverified_code,
             f"the offsets of {group!r} are not part of a transaction of {name!r}",
         )
 

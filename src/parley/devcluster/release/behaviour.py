@@ -20,6 +20,7 @@ from parley.errors.codes import (
     INVALID_TXN_STATE,
     LEADER_NOT_AVAILABLE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
+    UNKNOWN_MEMBER_ID,
     UNKNOWN_SERVER_ERROR,
 )
 from parley.frames import EmptyFrames
@@ -214,6 +215,12 @@ class Behaviour:
     """`group.max.size` (KIP-389)."""
     heartbeats_while_completing: bool = False
     """A heartbeat between join and sync is fine; before, REBALANCE_IN_PROGRESS."""
+    loading_sync_code: int = UNKNOWN_MEMBER_ID
+    """SyncGroup's answer while the coordinator loads the group."""
+    lists_while_loading: bool = True
+    """ListGroups has the groups that are loaded also while others are not."""
+    hides_loading: bool = False
+    """TxnOffsetCommit v0 and v1 call a coordinator that loads one that is not available."""
     removes_unsynced_members: bool = False
     """Who does not sync within the rebalance timeout is removed."""
     offsets_retention_minutes: int = 1_440

@@ -24,10 +24,12 @@ from parley.devcluster.state.log.appending import MessageSetRules
 from parley.devcluster.state.log.producers import ProducerRules
 from parley.devcluster.state.rules import ElectionRules
 from parley.errors.codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
     INCONSISTENT_GROUP_PROTOCOL,
     INVALID_CONFIG,
     INVALID_RECORD,
     INVALID_REQUEST,
+    REBALANCE_IN_PROGRESS,
     TRANSACTION_ABORTABLE,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_PRODUCER_ID,
@@ -101,6 +103,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             commits_unknown_partitions=False,
             adds_unknown_partitions=False,
             commits_for_nobody=False,
+            loading_sync_code=REBALANCE_IN_PROGRESS,  # by its own text, as in 4.0
         ),
     ),
     (
@@ -164,6 +167,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
         lambda was: replace(
             was,
             heartbeats_while_completing=True,
+            hides_loading=True,  # by its own text
             names_unasked_topics=True,
             fragile_appends=False,
             fences_higher_epochs=True,
@@ -257,6 +261,8 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             was,
             verifies_epochs=True,
             epochs_per_fence=2,
+            loading_sync_code=COORDINATOR_LOAD_IN_PROGRESS,
+            lists_while_loading=False,
             knows_group_resources=True,
             group_operations=0b1101_0100_1000,
             # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).

@@ -19,10 +19,10 @@ from pathlib import Path
 from parley.devcluster.state.controller import Controller
 from parley.devcluster.state.group_coordinator.coordinator import GroupCoordinator
 from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, OffsetsTopic
-from parley.devcluster.state.groups.offsets import Coordinators
-from parley.devcluster.state.groups.share.registry import ShareGroups
+from parley.devcluster.state.groups.offsets import TRANSACTION, TRANSACTIONS_TOPIC, Coordinators
 from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
+from parley.devcluster.state.loading import LoadingRules, Making
 from parley.devcluster.state.log.batches import Bytes
 from parley.devcluster.state.log.bytestore import (
     FileStores,
@@ -73,20 +73,27 @@ class ClusterState:
         settings: ClusterSettings | None = None,
     ) -> None:
         self.settings = settings or ClusterSettings()
+        self.loading = LoadingRules(self.settings.coordinator_loading_ms)
+        self.making: Making[str] = Making(self.settings.coordinator_topics_creation_ms)
         topic = OffsetsTopic(
             self,
             self.settings.offsets_topic_num_partitions,
             self.settings.offsets_topic_replication_factor,
+            self.making,
         )
         self.group_coordinator = GroupCoordinator(
-            topic, self, new_topic_id, self.settings.group_consumer_migration_policy
+            topic,
+            self,
+            new_topic_id,
+            self.settings.group_consumer_migration_policy,
+            self.loading,
         )
         self.groups = self.group_coordinator.offsets
         self.pending_offsets = self.group_coordinator.pending
         self.classic_groups = self.group_coordinator.classic_groups
         self.consumer_groups = self.group_coordinator.consumer_groups
         self.mixed_groups = self.group_coordinator.mixed_groups
-        self.share_groups = ShareGroups(self.keep)
+        self.share_groups = self.group_coordinator.share_groups
         self.coordinators = Coordinators()
         self.producer_ids = ProducerIds()
         self.transactions = Transactions(
@@ -94,7 +101,9 @@ class ClusterState:
             Markers(self),
             self.producer_ids,
             expiration_ms=self.settings.transactional_id_expiration_ms,
+            loading=self.loading,
         )
+        self.transactions.coordinator_of = self._transaction_coordinator_of
         self._administered = Administered()
         self._directory = directory
         self._check_crc = check_crc
@@ -130,6 +139,8 @@ class ClusterState:
         self.controller.restore(list(found.topics.values()))
         self.producer_ids.restore(found.next_producer_id)
         self.transactions.restore(found.transactions)
+        if found.transactions.by_name:
+            self.making.finish(TRANSACTIONS_TOPIC)
         self._administered = found.administered
         self._clean = (directory / CLEAN_STOP).exists()
         (directory / CLEAN_STOP).unlink(missing_ok=True)
@@ -239,10 +250,10 @@ class ClusterState:
             )
         self.controller.brokers_up(*brokers.values())
         self.publish(now_ms=now_ms)
+        self.transactions.follow(now_ms=now_ms)
         self.replication.sync_all(now_ms=now_ms)
         self._keep_image()
         self.transactions.resume(now_ms=now_ms)
-        self.share_groups.resume(now_ms)
 
     def broker_down(self, broker_id: int, *, now_ms: int, abrupt: bool = False) -> BrokerState:
         """Note that a broker is gone, or died (`abrupt`); what it led is led by others."""
@@ -250,6 +261,7 @@ class ClusterState:
         self.transactions.coordinators_changed()
         self.controller.broker_down(broker_id, abrupt=abrupt)
         self.publish(now_ms=now_ms)
+        self.transactions.follow(now_ms=now_ms)
         return state
 
     def publish(self, *, now_ms: int) -> None:
@@ -297,7 +309,7 @@ class ClusterState:
         self.controller.delete_topic(name)
         self._keep_or_return_to(before)
         self.group_coordinator.forget_topic(name, now_ms=now_ms)
-        self.share_groups.forget_topic(before.topics[name].topic_id)
+        self.share_groups.forget_topic(before.topics[name].topic_id, now_ms=now_ms)
         self.replication.ledger.forget(set(self.image.names))
         self.publish(now_ms=now_ms)
 
@@ -362,6 +374,20 @@ class ClusterState:
         partition = self.image.partition(topic, index)
         if partition is None or partition.leader != to:
             self.move_leader(topic, index, to, now_ms=now_ms)
+
+    def move_transaction_coordinator(self, transactional_id: str, to: int, *, now_ms: int) -> None:
+        """Let a broker coordinate a transactional id while it is alive."""
+        self.coordinators.move(TRANSACTION, transactional_id, to)
+        self.transactions.coordinators_changed()
+        self.transactions.follow(now_ms=now_ms)
+
+    def _transaction_coordinator_of(self, transactional_id: str) -> int:
+        return self.coordinators.of(TRANSACTION, transactional_id, self.image.brokers.keys())
+
+    def finish_loading(self, *, now_ms: int) -> None:
+        """Let coordinators go on whose loading nothing holds any more."""
+        self.group_coordinator.expire(now_ms=now_ms)
+        self.transactions.loading.take_finished(now_ms)
 
     # -- records, groups, producers ------------------------------------------------------------
 

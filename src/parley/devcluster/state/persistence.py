@@ -5,15 +5,14 @@
 | cluster | the cluster id and the layout's version |
 | topic | everything about one topic; a later one replaces it |
 | no-topic | the topic was deleted |
-| no-group | a share group was deleted |
+| no-group | a share group was deleted, and what it had in flight |
 | start | records below an offset were deleted |
 | broker-configs | the dynamic settings of a broker, or of all ("") |
 | group-configs | the settings of a group |
 | producers | the next producer id |
 
-Those of transactions are in `transactions.persistence`, those of share groups in
-`groups.share.persistence`. All other groups, and committed offsets, are records of
-`__consumer_offsets`.
+Those of transactions are in `transactions.persistence`, those of the partitions of share groups in
+`groups.share.persistence`. Groups and committed offsets are records of `__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from parley.devcluster.state.transactions.producer_ids import ProducerIds
 from parley.errors import ConfigError
 from parley.types import format_uuid, parse_uuid
 
-LAYOUT = 2
+LAYOUT = 3
 
 
 @dataclass(slots=True)
@@ -140,7 +139,7 @@ def snapshot(
 
 
 def restore(entries: Iterable[Entry], share_groups: ShareGroups) -> Restored:
-    """Return the state that a journal describes; share groups take theirs over.
+    """Return the state that a journal describes; share groups take over what they had in flight.
 
     Raises ConfigError when the journal's layout is another one.
     """

@@ -45,6 +45,12 @@ class ClusterSettings:
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
     """As far as there are brokers when the topic is made."""
+    coordinator_topics_creation_ms: int = 0
+    """How long the topics of coordinators take to be made, from the first FindCoordinator on, which
+    answers COORDINATOR_NOT_AVAILABLE until then. Real brokers were seen to take 1400 to 3800.
+    """
+    coordinator_loading_ms: int = 0
+    """How long a coordinator loads what it has taken over: COORDINATOR_LOAD_IN_PROGRESS."""
     offsets_retention_minutes: int | None = None
     """None: what the broker's release has, a day up to 1.1 and seven from 2.0 on."""
     offsets_retention_check_interval_ms: int = 600_000

@@ -4,7 +4,7 @@ Rules of this file:
 1. What a client is sent stands in the log first; where the log takes nothing, nothing is changed.
 2. A group is known while its partition has a leader, and as that leader's log has it: when another
    broker leads, or the same one after a restart, the log is read from its start (`follow`; H18,
-   H19).
+   H19). While a broker loads a partition, nothing of it is known and nothing taken.
 3. A record that says what the last one of its key said is not written.
 4. Offsets of an open transaction stand in the log as well, and count when its marker does (KIP-98).
 """
@@ -17,7 +17,13 @@ from contextlib import suppress
 from itertools import starmap
 
 from parley.devcluster.state.group_coordinator.replay import Stored, replay
-from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, Logs, OffsetsTopic, Place
+from parley.devcluster.state.group_coordinator.topic import (
+    OFFSETS_TOPIC,
+    Logs,
+    LogUnavailable,
+    OffsetsTopic,
+    Place,
+)
 from parley.devcluster.state.groups.classic.registry import ClassicGroups
 from parley.devcluster.state.groups.mixed.registry import MixedGroups
 from parley.devcluster.state.groups.modern.registry import ConsumerGroups
@@ -32,7 +38,10 @@ from parley.devcluster.state.groups.records import (
     encode,
     encode_offset,
 )
+from parley.devcluster.state.groups.share.records import VALUES as SHARE_VALUES
+from parley.devcluster.state.groups.share.registry import ShareGroups
 from parley.devcluster.state.image import ClusterImage, TopicImage
+from parley.devcluster.state.loading import Loading, LoadingRules
 from parley.devcluster.state.log.replica import Replica
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
@@ -48,7 +57,12 @@ class GroupCoordinator:
     """Committed offsets and groups. `new_id` makes ids of members; `policy`: of migrations."""
 
     def __init__(
-        self, topic: OffsetsTopic, logs: Logs, new_id: Callable[[], bytes], policy: str
+        self,
+        topic: OffsetsTopic,
+        logs: Logs,
+        new_id: Callable[[], bytes],
+        policy: str,
+        loading: LoadingRules,
     ) -> None:
         self.topic, self._logs = topic, logs
         self.offsets = Groups()
@@ -62,9 +76,14 @@ class GroupCoordinator:
             lambda: format_uuid(new_id()),
             policy,
         )
+        self.share_groups = ShareGroups(
+            logs.keep, self.write, self._rules_of, lambda: logs.image.names
+        )
         self._written: dict[str, dict[bytes, bytes]] = {}
         """The newest record of each key of a group, but for its offsets."""
         self._loaded: dict[int, Replica] = {}
+        self.loading: Loading[int] = Loading(loading)
+        """The partitions whose leaders still read them."""
 
     @property
     def _topics(self) -> Mapping[str, TopicImage]:
@@ -82,12 +101,17 @@ class GroupCoordinator:
 
     def _append(self, group: str, records: Sequence[Written], now_ms: int) -> Place:
         index = self.topic.partition_of(group)
-        replica = self.topic.writer(index, now_ms=now_ms)
+        replica = self._writer(index, now_ms)
         if self.topic.is_long(replica):
             with suppress(OSError):  # the long one is as good
                 self.topic.compact(replica, self._held_in(index), now_ms=now_ms)
         self.topic.append(replica, records, now_ms=now_ms)
         return Place(replica, replica.log.end_offset)
+
+    def _writer(self, index: int, now_ms: int) -> Replica:
+        if index in self.loading:
+            raise LogUnavailable(f"{OFFSETS_TOPIC}-{index} is being loaded")
+        return self.topic.writer(index, now_ms=now_ms)
 
     def _held_in(self, index: int) -> list[Written]:
         """Return the records that hold in a partition."""
@@ -193,7 +217,7 @@ class GroupCoordinator:
         Raises Refused (INVALID_PRODUCER_EPOCH, with `fences` only: the log has seen a newer epoch)
         or OSError.
         """
-        replica = self.topic.writer(self.topic.partition_of(group), now_ms=now_ms)
+        replica = self._writer(self.topic.partition_of(group), now_ms)
         newest = replica.producers.epoch_of(producer.producer_id)
         if fences and producer.epoch < newest:
             raise Refused(INVALID_PRODUCER_EPOCH, f"epoch {producer.epoch} is older than {newest}")
@@ -235,8 +259,26 @@ class GroupCoordinator:
         if moved:
             self._unload(moved & self._loaded.keys())
             for index in sorted(moved & now.keys()):
-                self._load(now[index], now_ms)
+                if not self.loading.begin(index, now[index].broker_id, now_ms):
+                    self._load(now[index], now_ms)
         self._loaded = now
+
+    def is_loading(self, group: str, *, now_ms: int) -> bool:
+        """Whether a group's coordinator still reads what it has taken over."""
+        if not self.loading:
+            return False
+        self.expire(now_ms=now_ms)
+        return self.topic.partition_of(group) in self.loading
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next partition is loaded."""
+        return self.loading.next_due_ms
+
+    def expire(self, *, now_ms: int) -> None:
+        """Take over the groups of partitions that are loaded now."""
+        for index in self.loading.take_finished(now_ms):
+            self._load(self._loaded[index], now_ms)
 
     def let_go(self, index: int) -> None:
         """Forget the groups of a partition until `follow`: its log lost some of its end."""
@@ -244,7 +286,10 @@ class GroupCoordinator:
         self._loaded.pop(index, None)
 
     def _unload(self, indexes: set[int]) -> None:
-        names = {one.name for one in (*self.classic_groups, *self.consumer_groups)}
+        for index in indexes:
+            self.loading.stop(index)
+        groups = (*self.classic_groups, *self.consumer_groups, *self.share_groups)
+        names = {one.name for one in groups}
         names |= {*self.offsets.names(), *self.pending.groups(), *self._written}
         for name in names:
             if self.topic.partition_of(name) in indexes:
@@ -256,6 +301,7 @@ class GroupCoordinator:
         self.offsets.forget(name)
         self.classic_groups.delete(name)
         self.consumer_groups.delete(name)
+        self.share_groups.unload(name)
         self._written.pop(name, None)
 
     def _load(self, leader: Replica, now_ms: int) -> None:
@@ -275,8 +321,11 @@ class GroupCoordinator:
             name: (topic.topic_id, len(topic.partitions)) for name, topic in self._topics.items()
         }
         for name, records in groups.items():
-            if isinstance(records[0].value, GroupMetadataValue):
-                self.classic_groups.load(name, records[0].value, now_ms)
+            first = records[0].value
+            if isinstance(first, GroupMetadataValue):
+                self.classic_groups.load(name, first, now_ms)
+            elif isinstance(first, SHARE_VALUES):
+                self.share_groups.load(name, records, known, now_ms)
             else:
                 self.consumer_groups.load(name, records, known, now_ms)
         for producer_id, written in found.undecided.items():

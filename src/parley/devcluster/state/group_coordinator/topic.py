@@ -5,7 +5,8 @@ Rules of this file:
    group.
 2. A step is one batch, which a log takes or refuses as a whole. What it refuses for whatever reason
    is `LogUnavailable`: to a group it is all the same as a full disk.
-3. The topic is made at once and has leaders then; at real brokers clients wait for that.
+3. Who writes has the topic made at once, with leaders. A client that asks for a coordinator waits
+   for as long as the cluster's setting says.
 4. A long log is compacted in one go: what holds is written once more, and the log begins there.
    Real brokers clean segment by segment; to a reader of the newest records it is the same.
 """
@@ -20,6 +21,8 @@ from parley.devcluster.state.controller import Controller
 from parley.devcluster.state.groups.offsets import java_hash
 from parley.devcluster.state.groups.records import NEWEST, RecordRules, Written
 from parley.devcluster.state.image import ClusterImage, TopicImage
+from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.loading import Making
 from parley.devcluster.state.log.appending import finisher
 from parley.devcluster.state.log.batches import read_facts
 from parley.devcluster.state.log.replica import Appended, Prepared, Replica, ReplicaKey
@@ -77,6 +80,10 @@ class Logs(Protocol):
         """The newest image."""
         ...
 
+    def keep(self, *entries: Entry) -> None:
+        """Put entries into the journal. Raises OSError."""
+        ...
+
     def settings_of(self, name: str) -> TopicSettings:
         """Return the settings of a topic that exists."""
         ...
@@ -104,8 +111,10 @@ class Logs(Protocol):
 class OffsetsTopic:
     """The topic's partitions. `rules_of` says what a broker's release writes."""
 
-    def __init__(self, logs: Logs, partitions: int, replication_factor: int) -> None:
-        self._logs = logs
+    def __init__(
+        self, logs: Logs, partitions: int, replication_factor: int, making: Making[str]
+    ) -> None:
+        self._logs, self._making = logs, making
         self._partitions, self._replication_factor = partitions, replication_factor
         self.rules_of: Callable[[int], RecordRules] = lambda broker_id: NEWEST
         self._known_min_isr: tuple[TopicImage, int] | None = None
@@ -116,6 +125,14 @@ class OffsetsTopic:
         topic = self._logs.image.topics.get(OFFSETS_TOPIC)
         count = self._partitions if topic is None else len(topic.partitions)
         return (java_hash(group) & 0x7FFFFFFF) % count
+
+    def ask_for(self, *, now_ms: int) -> None:
+        """Make the topic for a client that asks, once its time has come. Raises Refused or OSError.
+
+        Where there are no coordinators yet, this is the question that they are made for.
+        """
+        if OFFSETS_TOPIC not in self._logs.image.topics and self._making.ask(OFFSETS_TOPIC, now_ms):
+            self.create(now_ms=now_ms)
 
     def create(self, *, now_ms: int) -> None:
         """Make the topic where there is none. Raises Refused or OSError."""

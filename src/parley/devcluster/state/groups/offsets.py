@@ -25,6 +25,10 @@ LARGEST_METADATA = 4096  # offset.metadata.max.bytes
 NO_GENERATION = -1
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 """What a coordinator coordinates (FindCoordinator's key types)."""
+TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC = "__transaction_state", "__share_group_state"
+"""Topics that real brokers have for coordinators, beside that of the groups. Here they are names:
+what would stand in them is in the journal.
+"""
 
 
 @dataclass(frozen=True, slots=True)

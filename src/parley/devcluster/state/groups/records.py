@@ -7,12 +7,12 @@ A key begins with two bytes that say what it is the key of, a value with its ver
 | 0, 1 | a committed offset |
 | 2 | a group of the classic protocol |
 | 3 to 8, 16 | a group of the consumer protocol (KIP-848): `modern.persistence` |
+| 10 to 15 | a share group (KIP-932): `share.records` |
 
 Rules of this file:
 1. A record is typed (`parley.messages`); bytes come in and go out here alone.
 2. A value without bytes is a tombstone: what its key names is gone.
-3. Records of other kinds (share and streams groups) are left alone, as brokers leave those of
-   newer ones.
+3. Records of other kinds (streams groups) are left alone, as brokers leave those of newer ones.
 """
 
 from __future__ import annotations
@@ -44,6 +44,18 @@ from parley.messages import (
     Message,
     OffsetCommitKey,
     OffsetCommitValue,
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
     decode_body,
     encode_body,
 )
@@ -68,6 +80,12 @@ KINDS: Mapping[int, tuple[type[Message], type[Message]]] = {
     6: (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
     7: (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
     8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    10: (ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
+    11: (ShareGroupMetadataKey, ShareGroupMetadataValue),
+    12: (ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
+    13: (ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
+    14: (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
+    15: (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
     16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 }
 """Key and value by the number that the key begins with."""

@@ -5,7 +5,8 @@ Rules of this file:
 2. An end is decided when it is journaled as prepared. Markers that cannot be written (no leader,
    full disk) are written later, by `resume`; meanwhile the id answers CONCURRENT_TRANSACTIONS.
 3. Which broker coordinates an id is the handlers' question: the memory is the cluster's, so that a
-   coordinator that moves loses nothing.
+   coordinator that moves loses nothing. The next one loads the ids that it takes over (`loading`);
+   no time limit of theirs ends meanwhile.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.loading import Loading, LoadingRules
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.transactions.markers import NOT_WRITTEN, Marker, Markers
 from parley.devcluster.state.transactions.persistence import (
@@ -62,7 +64,13 @@ class Transactions:
     """Transactional ids by name."""
 
     def __init__(
-        self, cluster: Cluster, markers: Markers, ids: ProducerIds, *, expiration_ms: int
+        self,
+        cluster: Cluster,
+        markers: Markers,
+        ids: ProducerIds,
+        *,
+        expiration_ms: int,
+        loading: LoadingRules,
     ) -> None:
         self._cluster = cluster
         self._markers = markers
@@ -74,6 +82,11 @@ class Transactions:
         self.coordinator_epoch = 0
         self.epochs_per_fence: Callable[[str], int] = lambda _: 1
         """How far the release of a coordinator raises the epoch of a producer that it fences."""
+        self.coordinator_of: Callable[[str], int] = lambda _: -1
+        """Which broker coordinates an id, -1 for none."""
+        self._known_coordinators: dict[str, int] = {}
+        self.loading: Loading[str] = Loading(loading)
+        """The ids that their coordinators have taken over and still read."""
         self.next_due_ms: int | None = None
         """The next moment at which `expire` may have something to do; None for never."""
 
@@ -96,6 +109,22 @@ class Transactions:
     def coordinators_changed(self) -> None:
         """Note that ids may have a new coordinator: what the old one would write is fenced."""
         self.coordinator_epoch += 1
+
+    def follow(self, *, now_ms: int) -> None:
+        """Let the coordinators that ids have now load those that they have taken over."""
+        for name in self._by_name:
+            at = self.coordinator_of(name)
+            if self._known_coordinators.get(name) != at:
+                self._known_coordinators[name] = at
+                self.loading.stop(name)
+                if at >= 0:
+                    self.loading.begin(name, at, now_ms)
+
+    def is_loading(self, name: str, *, now_ms: int) -> bool:
+        """Whether an id's coordinator still reads what it has taken over."""
+        if self.loading:
+            self.loading.take_finished(now_ms)
+        return name in self.loading
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -187,12 +216,16 @@ class Transactions:
             due = due_ms(held, self._expiration_ms)
             if due is None or due >= now_ms:
                 continue
+            if self.is_loading(held.transactional_id, now_ms=now_ms):
+                continue
             try:
                 if held.state is State.ONGOING:
                     self._fence(held, now_ms=now_ms)
                 else:
                     self._cluster.keep(no_transaction_entry(held.transactional_id))
                     del self._by_name[held.transactional_id]
+                    self._known_coordinators.pop(held.transactional_id, None)
+                    self.loading.stop(held.transactional_id)
             except OSError:  # a full disk: the next time
                 continue
         moments = (due_ms(held, self._expiration_ms) for held in self)
@@ -249,7 +282,10 @@ class Transactions:
         self._hold(held)
 
     def _hold(self, held: Transaction) -> None:
-        self._by_name[held.transactional_id] = held
+        name = held.transactional_id
+        self._by_name[name] = held
+        if name not in self._known_coordinators:
+            self._known_coordinators[name] = self.coordinator_of(name)
         due = due_ms(held, self._expiration_ms)
         if due is not None:
             self._look_again(due)

@@ -80,8 +80,9 @@ class ShareGroup:
         self.known: dict[bytes, int] = {}
         """How many partitions of each topic, by id, the group has begun to read (rule 4)."""
         self.changed: set[str] = set()
-        """The members, present and past, whose entries in the journal are out of date."""
-        self._targeted_at_ms: int | None = None
+        """The members, present and past, whose records are out of date."""
+        self.targeted_at_ms: int | None = None
+        """When the target was computed, None where nobody knows."""
 
     @property
     def state(self) -> str:
@@ -151,7 +152,7 @@ class ShareGroup:
             self.epoch += 1
             self.metadata = metadata
             self.known.update(metadata.values())
-        interval_ms, at_ms = self.settings.assignment_interval_ms, self._targeted_at_ms
+        interval_ms, at_ms = self.settings.assignment_interval_ms, self.targeted_at_ms
         early = at_ms is not None and now_ms < at_ms + interval_ms
         if self.epoch > self.target_epoch and not early:
             self._retarget(now_ms)
@@ -163,8 +164,12 @@ class ShareGroup:
             )
             for member in self.members.values()
         }
-        self.target = assign(members, dict(self.metadata.values()), self.target)
-        self.target_epoch, self._targeted_at_ms = self.epoch, now_ms
+        before = self.target
+        self.target = assign(members, dict(self.metadata.values()), before)
+        self.changed.update(
+            name for name, parts in self.target.items() if before.get(name) != parts
+        )
+        self.target_epoch, self.targeted_at_ms = self.epoch, now_ms
 
     def _advance(self, member: ShareMember) -> None:
         """Take a member to the target, without topics that it left meanwhile."""

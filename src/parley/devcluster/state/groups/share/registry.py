@@ -1,18 +1,22 @@
-"""The share groups of a cluster and their partitions: found by name, kept in the journal, expired.
+"""The share groups of a cluster and their partitions: found by name, written, expired.
 
 Rules of this file:
-1. What a heartbeat or an acknowledgement changed is in the journal before it is answered. Where the
-   disk refuses, what was in flight is as before, and the answer is the error.
+1. What a heartbeat changed is in the log of its coordinator before it is answered, what an
+   acknowledgement changed in the journal. Where the disk refuses, what was in flight is as before,
+   and the answer is the error.
 2. Locks are not kept: after a restart, or with another leader, what was acquired is available
    again, and that delivery was none.
 3. A group stays until it is deleted, also without members. A partition's state goes with its topic.
+4. Leaders give records to members also while nobody knows their group: a coordinator that loads
+   holds up heartbeats alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from parley.devcluster.state.groups.records import GroupRecord, RecordRules
 from parley.devcluster.state.groups.share.assignor import Part
 from parley.devcluster.state.groups.share.group import ShareAnswer, ShareGroup, ShareHeartbeat
 from parley.devcluster.state.groups.share.partition import (
@@ -22,15 +26,13 @@ from parley.devcluster.state.groups.share.partition import (
     SharePartition,
 )
 from parley.devcluster.state.groups.share.persistence import (
-    GROUP_KINDS,
     NO_PARTITION,
-    apply,
-    group_entries,
     no_partition_entry,
     part_of,
     partition_entry,
     saved_of,
 )
+from parley.devcluster.state.groups.share.records import Topics, load, share_records
 from parley.devcluster.state.groups.share.sessions import ShareSession
 from parley.devcluster.state.groups.share.settings import ShareSettings
 from parley.devcluster.state.journal import Entry
@@ -39,16 +41,31 @@ from parley.errors.codes import GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION
 
 Keep = Callable[..., None]
 """Puts entries into the journal. Raises OSError when the disk refuses."""
+Write = Callable[[str, Sequence[GroupRecord], int], None]
+"""Writes records of a group, all or none: its name, the records, the time. Raises OSError where
+its log takes none.
+"""
 Key = tuple[str, Part]
 NOTHING = Saved(UNKNOWN_START, UNKNOWN_START, [])
 
 
 class ShareGroups:
-    """All share groups."""
+    """All share groups. `rules_of` says what a group's coordinator writes, `names_of` how topics
+    are called.
+    """
 
-    def __init__(self, keep: Keep) -> None:
-        self._keep = keep
+    def __init__(
+        self,
+        keep: Keep,
+        write: Write,
+        rules_of: Callable[[str], RecordRules],
+        names_of: Callable[[], Mapping[bytes, str]],
+    ) -> None:
+        self._keep, self._write = keep, write
+        self._rules_of, self._names_of = rules_of, names_of
         self._groups: dict[str, ShareGroup] = {}
+        self._begun: dict[str, dict[bytes, int]] = {}
+        """What groups that no coordinator has loaded have begun to read (rule 4)."""
         self._partitions: dict[Key, SharePartition] = {}
         self._written: dict[Key, Saved] = {}
 
@@ -63,7 +80,7 @@ class ShareGroups:
         self,
         name: str,
         said: ShareHeartbeat,
-        topics: Mapping[str, tuple[bytes, int]],
+        topics: Topics,
         settings: ShareSettings,
         now_ms: int,
     ) -> ShareAnswer:
@@ -77,12 +94,15 @@ class ShareGroups:
         group.settings = settings
         answer = group.heartbeat(said, topics, now_ms)
         self._groups[name] = group
-        self._write_group(group)
+        if group.changed:
+            self._write_group(group, group.changed, now_ms)
+            group.changed.clear()
         return answer
 
     def delete(self, name: str) -> None:
-        """Forget a group; whoever calls has it in the journal."""
+        """Forget a group with its partitions; whoever calls has it in the journal."""
         self._groups.pop(name, None)
+        self._begun.pop(name, None)
         for key in [key for key in self._partitions if key[0] == name]:
             self._forget(key)
 
@@ -94,16 +114,19 @@ class ShareGroups:
 
     def opened(self, name: str, part: Part) -> SharePartition | None:
         """Return the same, made if the group knows the partition; else None."""
-        group = self._groups.get(name)
-        if group is None or not group.knows(part):
+        topic_id, index = part
+        if not 0 <= index < self._known_of(name).get(topic_id, 0):
             return None
         return self._partitions.setdefault((name, part), SharePartition())
 
+    def _known_of(self, name: str) -> Mapping[bytes, int]:
+        group = self._groups.get(name)
+        return self._begun.get(name, {}) if group is None else group.known
+
     def known(self, name: str) -> list[Part]:
         """Return every partition that a group knows, in order."""
-        group = self._groups.get(name)
-        known = {} if group is None else group.known
-        return [(topic_id, at) for topic_id, count in sorted(known.items()) for at in range(count)]
+        known = sorted(self._known_of(name).items())
+        return [(topic_id, at) for topic_id, count in known for at in range(count)]
 
     def keep(self, name: str, part: Part) -> None:
         """Put what has changed into the journal. Raises OSError; the
@@ -146,10 +169,12 @@ class ShareGroups:
                 with suppress(OSError):  # written with the next change
                     self.keep(session.group, part)
 
-    def begin_at(self, name: str, offsets: Mapping[Part, int], settings: ShareSettings) -> None:
+    def begin_at(
+        self, name: str, offsets: Mapping[Part, int], settings: ShareSettings, now_ms: int
+    ) -> None:
         """Let an operator say where a group goes on; it is made if need be. Raises OSError."""
         group = self._groups.get(name) or ShareGroup(name, settings)
-        with self._group_kept(group):
+        with self._group_written(group, now_ms):
             for topic_id, index in offsets:
                 group.known[topic_id] = max(group.known.get(topic_id, 0), index + 1)
         self._groups[name] = group
@@ -158,10 +183,10 @@ class ShareGroups:
             partition.begin(max(offset, -1))
             self.keep(name, part)
 
-    def forget_topics(self, name: str, topics: Sequence[bytes]) -> None:
+    def forget_topics(self, name: str, topics: Sequence[bytes], now_ms: int) -> None:
         """Let a group know nothing of topics any more. Raises OSError; nothing is changed then."""
         group = self._groups[name]
-        with self._group_kept(group):
+        with self._group_written(group, now_ms):
             for topic_id in topics:
                 group.known.pop(topic_id, None)
         for key in [key for key in self._partitions if key[0] == name and key[1][0] in topics]:
@@ -169,19 +194,23 @@ class ShareGroups:
             self._forget(key)
 
     @contextmanager
-    def _group_kept(self, group: ShareGroup) -> Iterator[None]:
+    def _group_written(self, group: ShareGroup, now_ms: int) -> Iterator[None]:
         before = dict(group.known)
         yield
         try:
-            self._keep(*group_entries(group, ()))
+            self._write_group(group, (), now_ms)
         except OSError:
             group.known = before
             raise
 
-    def forget_topic(self, topic_id: bytes) -> None:
+    def forget_topic(self, topic_id: bytes, *, now_ms: int = 0) -> None:
         """Drop what is known of a topic that was deleted."""
+        for begun in self._begun.values():
+            begun.pop(topic_id, None)
         for group in self._groups.values():
-            group.known.pop(topic_id, None)
+            if group.known.pop(topic_id, None) is not None:
+                with suppress(OSError):  # whoever reads it later finds that the topic is gone
+                    self._write_group(group, (), now_ms)
         for key in [key for key in self._partitions if key[1][0] == topic_id]:
             self._forget(key)
 
@@ -204,39 +233,44 @@ class ShareGroups:
         for group in self._groups.values():
             if group.expire(now_ms):
                 with suppress(OSError):  # the next change that the disk takes has this one with it
-                    self._write_group(group)
+                    self._write_group(group, group.changed, now_ms)
+                    group.changed.clear()
         for (name, part), partition in list(self._partitions.items()):
             if partition.expire(now_ms):
                 with suppress(OSError):
                     self.keep(name, part)
 
-    # -- persistence -------------------------------------------------------------------------------
+    # -- coordinators ------------------------------------------------------------------------------
 
-    def _write_group(self, group: ShareGroup) -> None:
-        if group.changed:
-            self._keep(*group_entries(group, group.changed))
-            group.changed.clear()
+    def _write_group(self, group: ShareGroup, members: Collection[str], now_ms: int) -> None:
+        records = share_records(group, members, self._names_of(), self._rules_of(group.name))
+        self._write(group.name, records, now_ms)
+
+    def load(self, name: str, records: Iterable[GroupRecord], topics: Topics, now_ms: int) -> None:
+        """Take a group over as it was last written, every member with a full session."""
+        group = self._groups[name] = ShareGroup(name, ShareSettings())
+        self._begun.pop(name, None)
+        load(group, records, topics)
+        group.resume(now_ms)
+
+    def unload(self, name: str) -> None:
+        """Forget a group until another coordinator loads it; leaders go on (rule 4)."""
+        group = self._groups.pop(name, None)
+        if group is not None:
+            self._begun[name] = group.known
+
+    # -- the journal -------------------------------------------------------------------------------
 
     def snapshot(self) -> Iterator[Entry]:
-        """Yield the entries that say everything."""
-        for group in self._groups.values():
-            yield from group_entries(group, group.members)
+        """Yield the entries that say everything of the partitions."""
         for (name, part), saved in self._written.items():
             yield partition_entry(name, part, saved)
 
     def restore(self, entry: Entry) -> None:
         """Take over an entry of the journal."""
-        if entry["kind"] in GROUP_KINDS:
-            apply(self._groups, entry)
-            return
         key = (entry["group"], part_of(entry))
         if entry["kind"] == NO_PARTITION:
             self._forget(key)
         else:
             saved = saved_of(entry)
             self._partitions[key], self._written[key] = SharePartition(saved), saved
-
-    def resume(self, now_ms: int) -> None:
-        """Give every member a full session timeout, after the journal was read."""
-        for group in self._groups.values():
-            group.resume(now_ms)
