@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from parley import Client, OffsetAndMetadata, TopicPartition
-from parley.client import Consumer
+from parley.client import Consumer, ShareConsumer
 from parley.devcluster import ClusterSettings, LocalCluster
 from parley.testing.realbroker.artifacts import class_path
 from parley.testing.realbroker.java import java_command
@@ -64,6 +64,13 @@ def filled(release: str, folder: Path) -> Path:
                 while not consumer.assignment():
                     consumer.getmany(timeout_ms=200)
                 consumer.commit({TopicPartition(TOPIC, 0): OffsetAndMetadata(0)})
+        if release >= "4.2":
+            with ShareConsumer(
+                bootstrap_servers=cluster.bootstrap_servers, group_id="shared"
+            ) as sharer:
+                sharer.subscribe([TOPIC])
+                while not sharer.health().assigned:
+                    sharer.getmany(timeout_ms=200)
         client.delete_groups(["simple"])
     (log,) = (folder / "broker-1" / "__consumer_offsets").rglob("*.log")
     return log
@@ -71,6 +78,7 @@ def filled(release: str, folder: Path) -> Path:
 
 CLASSIC = ["2", "2"]
 CONSUMER = ["5", "3", "7", "6", "8", "8 -", "7 -", "5 -", "3"]
+SHARED = ["10", "11", "13", "12", "14", "15", "14 -", "13 -", "10 -", "11"]
 WITH_TOPICS = ["5", "4", "3", "7", "6", "8", "8 -", "7 -", "5 -", "3"]
 """The kinds of the records of a group of one member, in order; of those without a value."""
 
@@ -78,7 +86,7 @@ WITH_TOPICS = ["5", "4", "3", "7", "6", "8", "8 -", "7 -", "5 -", "3"]
 @pytest.mark.parametrize(
     ("release", "versions", "of_groups"),
     [
-        ("4.3", {"4"}, [*CLASSIC, *CONSUMER]),
+        ("4.3", {"4"}, [*CLASSIC, *CONSUMER, *SHARED]),
         pytest.param("4.0", {"3"}, [*CLASSIC, *WITH_TOPICS], marks=pytest.mark.matrix),
         pytest.param("2.4", {"3"}, CLASSIC, marks=pytest.mark.matrix),
         pytest.param("1.1", {"1"}, CLASSIC, marks=pytest.mark.matrix),
@@ -101,3 +109,7 @@ def test_kafka_reads_what_the_embedded_cluster_wrote(
     assert data is not None
     assert data["data"].items() >= {"offset": 5, "metadata": "note"}.items()
     assert nothing is None
+    for _, value in (pair for pair in found if pair[0]["type"] == "15"):
+        assert value is not None
+        (topic,) = value["data"]["initializedTopics"]
+        assert (topic["topicName"], topic["partitions"]) == (TOPIC, [0, 1])
