@@ -4,11 +4,12 @@ are being made (15). What each release answers, and that clients come through it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from parley.client import AsyncClient, OffsetAndMetadata
@@ -54,7 +55,7 @@ class Asked(NamedTuple):
 
     since: str
     request: Message
-    codes: Mapping[str, int] = MappingProxyType({"0": LOADING})
+    codes: Mapping[str, int] = MappingProxyType({"0": NOT_COORDINATOR, "2.0": LOADING})
     allowed: VersionRange | None = None
 
     def expected(self, release: str) -> int:
@@ -99,8 +100,9 @@ OF_GROUPS = [
     Asked("0.9", SyncGroupRequest(
         group_id=GROUP, member_id="m", generation_id=1, protocol_type="consumer",
         protocol_name="range",
-    ), {"0": 25, "2.0": 27, "4.0": LOADING}),
-    Asked("0.9", HeartbeatRequest(group_id=GROUP, member_id="m", generation_id=1), {"0": 0}),
+    ), {"0": NOT_COORDINATOR, "2.0": 27, "4.0": LOADING}),
+    Asked("0.9", HeartbeatRequest(group_id=GROUP, member_id="m", generation_id=1),
+          {"0": NOT_COORDINATOR, "2.0": 0}),
     Asked("0.9", LeaveGroupRequest(group_id=GROUP, member_id="m"), allowed=VersionRange(0, 2)),
     Asked("2.4", LeaveGroupRequest(
         group_id=GROUP, members=[LeaveGroupRequest.MemberIdentity(member_id="m")]
@@ -109,11 +111,11 @@ OF_GROUPS = [
     Asked("0.10.2", OffsetFetchRequest(group_id=GROUP, topics=None), allowed=VersionRange(2, 7)),
     Asked("3.0", fetch_of_several(), allowed=VersionRange(8, 9)),
     Asked("0.9", DescribeGroupsRequest(groups=[GROUP])),
-    Asked("0.9", ListGroupsRequest()),
+    Asked("0.9", ListGroupsRequest(), {"0": LOADING}),
     Asked("1.1", DeleteGroupsRequest(groups_names=[GROUP])),
     Asked("2.4", OffsetDeleteRequest(group_id=GROUP)),
     Asked("0.11", transactional(TxnOffsetCommitRequest),
-          {"0": LOADING, "2.6": NOT_AVAILABLE}, VersionRange(0, 1)),
+          {"0": NOT_COORDINATOR, "2.0": LOADING, "2.6": NOT_AVAILABLE}, VersionRange(0, 1)),
     Asked("2.5", transactional(TxnOffsetCommitRequest), allowed=VersionRange(2, 4)),
     Asked("4.0", ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m")),
     Asked("4.0", ConsumerGroupDescribeRequest(group_ids=[GROUP])),
@@ -122,15 +124,19 @@ OF_GROUPS = [
     Asked("4.2", ShareGroupDescribeRequest(group_ids=[GROUP])),
     Asked("4.2", DescribeShareGroupOffsetsRequest(
         groups=[DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
-            group_id=GROUP)])),
+            group_id=GROUP, topics=None)])),
 ]  # fmt: skip
 OF_TRANSACTIONS = [
-    Asked("0.11", InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=60_000)),
-    Asked("0.11", adding(), allowed=VersionRange(0, 3)),
-    Asked("0.11", AddOffsetsToTxnRequest(transactional_id=NAME, group_id=GROUP)),
-    Asked("0.11", EndTxnRequest(transactional_id=NAME)),
-    Asked("3.0", DescribeTransactionsRequest(transactional_ids=[NAME])),
-    Asked("3.0", ListTransactionsRequest()),
+    Asked(
+        "0.11",
+        InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=60_000),
+        {"0": LOADING},
+    ),
+    Asked("0.11", adding(), {"0": LOADING}, allowed=VersionRange(0, 3)),
+    Asked("0.11", AddOffsetsToTxnRequest(transactional_id=NAME, group_id=GROUP), {"0": LOADING}),
+    Asked("0.11", EndTxnRequest(transactional_id=NAME), {"0": LOADING}),
+    Asked("3.0", DescribeTransactionsRequest(transactional_ids=[NAME]), {"0": LOADING}),
+    Asked("3.0", ListTransactionsRequest(), {"0": LOADING}),
 ]
 RELEASES = [
     pytest.param(release, marks=[] if release in ("1.1", "3.9", "4.3") else [pytest.mark.matrix])
@@ -328,6 +334,57 @@ def test_offsets_in_a_transaction_wait_for_both_coordinators(release: str) -> No
         one.time.run(producer.commit_transaction())
         assert one.time.run(client.committed_offsets(GROUP, [TP])) == {TP: OffsetAndMetadata(9)}
         one.time.run(producer.close())
+
+
+@pytest.mark.parametrize("release", ["2.4", "4.3"])
+def test_a_transaction_goes_on_when_its_coordinator_has_loaded(release: str) -> None:
+    """From 4.0 on leaders ask it for each first batch (KIP-890): NOT_ENOUGH_REPLICAS meanwhile."""
+    with coordinators(release) as (one, client):
+        producer = client.transactions.producer(NAME, transaction_timeout_ms=60_000)
+
+        async def begun() -> None:
+            await producer.start()
+            await producer.begin_transaction()
+
+        def waits(work: Coroutine[None, None, object]) -> None:
+            one.cluster.scenes.hold_loading()
+            moved(one, release)
+            task = one.time.start(work)
+            one.time.advance(3_000)
+            assert not task.done()
+            one.cluster.scenes.release_loading()
+            one.time.until(task.done)
+            task.result()
+
+        one.time.run(begun())
+        waits(producer.produce(TOPIC, pa.table({"value": ["x"]}), 0))
+        waits(producer.commit_transaction())
+        one.time.run(producer.close())
+        (held,) = one.cluster.transactions().values()
+        assert held.state.value == "CompleteCommit"
+
+
+def test_no_time_limit_of_a_transaction_ends_while_it_is_loaded() -> None:
+    with coordinators("4.3") as (one, client):
+        producer = client.transactions.producer(NAME, transaction_timeout_ms=5_000)
+
+        async def begun() -> None:
+            await producer.start()
+            await producer.begin_transaction()
+            await producer.produce(TOPIC, pa.table({"value": ["x"]}), 0)
+
+        def state() -> str:
+            (held,) = one.cluster.transactions().values()
+            return held.state.value
+
+        one.time.run(begun())
+        one.cluster.scenes.hold_loading()
+        moved(one, "4.3")
+        one.time.advance(20_000)
+        assert state() == "Ongoing"
+        one.cluster.scenes.release_loading()
+        one.time.advance(2_000)
+        assert state() == "CompleteAbort"
 
 
 def test_an_operator_waits_for_groups_that_are_being_loaded() -> None:

@@ -92,7 +92,7 @@ def coordinates(call: Call, key: str, kind: int = GROUP) -> bool:
 
 def require_coordinator(call: Call, group: str) -> None:
     """Raise Refused unless this broker coordinates a group (NOT_COORDINATOR), and has loaded it
-    (COORDINATOR_LOAD_IN_PROGRESS).
+    (COORDINATOR_LOAD_IN_PROGRESS; before 2.0 NOT_COORDINATOR).
 
     A coordinator that was deposed behind its back finds that out by its log: the newest image
     counts.
@@ -104,7 +104,7 @@ def require_coordinator(call: Call, group: str) -> None:
     ):
         raise Refused(NOT_COORDINATOR, f"broker {call.broker.id} does not coordinate {group!r}")
     if coordinator.is_loading(group, now_ms=call.now_ms):
-        raise Refused(COORDINATOR_LOAD_IN_PROGRESS, LOADING)
+        raise Refused(call.profile.behaviour.loading_code, LOADING)
 
 
 def require_transaction_coordinator(call: Call, transactional_id: str) -> None:

@@ -3,7 +3,8 @@
 Behaviours:
 - Answered by the group's coordinator (others: NOT_COORDINATOR). REBALANCE_IN_PROGRESS asks a member
   to join again; between join and sync up to 2.5 too (H5, H7).
-- While the coordinator loads the group everybody lives on, unseen (H18).
+- While the coordinator loads the group everybody lives on, unseen (H18); before 2.0 that is
+  NOT_COORDINATOR.
 - In a group of the consumer protocol a member is asked to join again when its assignment changes
   (H24).
 

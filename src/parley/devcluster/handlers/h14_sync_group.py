@@ -6,7 +6,7 @@ Behaviours:
   answered at once.
 - In a group of the consumer protocol nobody leads: a member is answered at once, with what the
   broker's assignor gave it, or REBALANCE_IN_PROGRESS when it has to join again (H24).
-- While the coordinator loads the group: UNKNOWN_MEMBER_ID before 2.0, REBALANCE_IN_PROGRESS before
+- While the coordinator loads the group: NOT_COORDINATOR before 2.0, REBALANCE_IN_PROGRESS before
   4.0, then COORDINATOR_LOAD_IN_PROGRESS.
 - A disk that refuses: NOT_COORDINATOR, as Kafka says when its offsets log fails.
 

@@ -19,8 +19,9 @@ from parley.errors.codes import (
     INVALID_REQUEST,
     INVALID_TXN_STATE,
     LEADER_NOT_AVAILABLE,
+    NOT_COORDINATOR,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
-    UNKNOWN_MEMBER_ID,
+    REBALANCE_IN_PROGRESS,
     UNKNOWN_SERVER_ERROR,
 )
 from parley.frames import EmptyFrames
@@ -215,8 +216,10 @@ class Behaviour:
     """`group.max.size` (KIP-389)."""
     heartbeats_while_completing: bool = False
     """A heartbeat between join and sync is fine; before, REBALANCE_IN_PROGRESS."""
-    loading_sync_code: int = UNKNOWN_MEMBER_ID
-    """SyncGroup's answer while the coordinator loads the group."""
+    loading_code: int = NOT_COORDINATOR
+    """What a coordinator says of a group that it still loads."""
+    loading_sync_code: int = REBALANCE_IN_PROGRESS
+    """SyncGroup's answer instead of COORDINATOR_LOAD_IN_PROGRESS."""
     lists_while_loading: bool = True
     """ListGroups has the groups that are loaded also while others are not."""
     hides_loading: bool = False

@@ -29,7 +29,6 @@ from parley.errors.codes import (
     INVALID_CONFIG,
     INVALID_RECORD,
     INVALID_REQUEST,
-    REBALANCE_IN_PROGRESS,
     TRANSACTION_ABORTABLE,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_PRODUCER_ID,
@@ -103,7 +102,8 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             commits_unknown_partitions=False,
             adds_unknown_partitions=False,
             commits_for_nobody=False,
-            loading_sync_code=REBALANCE_IN_PROGRESS,  # by its own text, as in 4.0
+            # not seen in 1.1.1, seen in 2.4.1; since 2.0 by its own text
+            loading_code=COORDINATOR_LOAD_IN_PROGRESS,
         ),
     ),
     (
@@ -167,7 +167,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
         lambda was: replace(
             was,
             heartbeats_while_completing=True,
-            hides_loading=True,  # by its own text
+            hides_loading=True,  # not seen in 2.4.1, seen in 4.3.0; since 2.6 by its own text
             names_unasked_topics=True,
             fragile_appends=False,
             fences_higher_epochs=True,
@@ -261,7 +261,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             was,
             verifies_epochs=True,
             epochs_per_fence=2,
-            loading_sync_code=COORDINATOR_LOAD_IN_PROGRESS,
+            loading_sync_code=COORDINATOR_LOAD_IN_PROGRESS,  # seen in 4.3.0; by its text since 4.0
             lists_while_loading=False,
             knows_group_resources=True,
             group_operations=0b1101_0100_1000,
