@@ -166,6 +166,15 @@ class FetchedBatch(NamedTuple):
     """Leader epoch of the last record batch in it (KIP-320), -1 where the format has none."""
 
 
+class AcquiredBatch(NamedTuple):
+    """Rows of one partition that a share consumer has acquired, in offset order (KIP-932)."""
+
+    partition: TopicPartition
+    batch: pyarrow.RecordBatch
+    """The columns of `parley.arrow.RECORD_SCHEMA`, and `delivery_count` (int32): how often each
+    record was delivered, this time included."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionRange:
     """What to read of a partition: from `start` up to, not including, `end` (None: without end)."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import struct
 
+from parley.arrow import RECORD_SCHEMA
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.acquired import AcquiredRange
 from parley.client.group.share.book import GAP, AcknowledgeType, Grant
@@ -16,6 +17,7 @@ from parley.types import TopicPartition
 
 TP, GRANT = TopicPartition("jobs", 0), Grant(1, 0, b"j" * 16)
 RELEASE = AcknowledgeType.RELEASE
+COLUMNS = ("offset", "value", "delivery_count")
 
 
 def batch(base: int, count: int) -> bytes:
@@ -44,6 +46,42 @@ async def test_records_of_whole_batches_that_were_not_acquired_are_left_out() ->
         (1, b"1", 1), (2, b"2", 1), (7, b"7", 3), (8, b"8", 3),
     ]  # fmt: skip
     assert fetch.settled() == [(GAP, []), (RELEASE, [])]
+
+
+async def test_a_batch_has_the_rows_that_were_acquired_and_their_delivery_counts() -> None:
+    fetch = fetched(batch(0, 5) + batch(5, 5) + batch(20, 2), (1, 2, 1), (7, 8, 3), (15, 16, 1))
+    assert fetch.left == 6
+    await fetch.fill_batch()
+    made = fetch.take_batch()
+    assert made is not None
+    assert made.schema.names == [*RECORD_SCHEMA.names, "delivery_count"]
+    found = zip(*(made.column(name).to_pylist() for name in COLUMNS), strict=True)
+    assert list(found) == [(1, b"1", 1), (2, b"2", 1), (7, b"7", 3), (8, b"8", 3)]
+    await fetch.fill_batch()
+    assert fetch.take_batch() is None
+    assert fetch.exhausted
+    assert fetch.settled() == [(GAP, [(15, 16)]), (RELEASE, [])]
+
+
+async def test_records_and_batches_may_alternate() -> None:
+    fetch = fetched(batch(0, 4) + batch(6, 4), (0, 9, 1))
+    assert [row.offset for row in await taken(fetch, 3)] == [0, 1, 2]
+    await fetch.fill_batch()  # decoded, and not taken
+    assert fetch.left == 7
+    assert [row.offset for row in await taken(fetch, 1)] == [3]
+    await fetch.fill_batch()
+    made = fetch.take_batch()
+    assert made is not None
+    assert made.column("offset").to_pylist() == [6, 7, 8, 9]
+    assert made.column("delivery_count").to_pylist() == [1] * 4
+    assert (fetch.exhausted, fetch.left) == (True, 0)
+    assert fetch.settled() == [(GAP, [(4, 5)]), (RELEASE, [])]
+
+
+async def test_a_batch_that_nobody_wants_any_more_is_given_back() -> None:
+    fetch = fetched(batch(0, 2), (0, 1, 1))
+    await fetch.fill_batch()
+    assert sorted(dict(fetch.given_up())[RELEASE]) == [(0, 0), (1, 1)]
 
 
 async def test_offsets_between_batches_are_gaps_and_those_behind_them_were_not_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Unpack
 
@@ -12,6 +13,7 @@ from parley.client.group.share.book import AcknowledgeType
 from parley.client.options import arguments
 from parley.client.options.client_options import ClientOptions
 from parley.client.options.fields import split_named
+from parley.client.results import AcquiredBatch
 from parley.client.share.core import AcknowledgementCallback, ShareCore, ShareGroupHealth
 from parley.client.share.option_values import ShareConsumerClientOptionValues
 from parley.client.share.options import ShareConsumerOptions
@@ -143,6 +145,19 @@ class AsyncShareConsumer:
         most = self._core.options.max_poll_records
         return await self._core.poll(timeout_ms, most if max_records is None else max_records)
 
+    async def batches(self) -> AsyncGenerator[AcquiredBatch, None]:
+        """Yield Arrow RecordBatches, each with its partition; forever. Each is a poll.
+
+        `batch` has the columns of a consumer's batches and `delivery_count`, and only rows that
+        this consumer has acquired. So the next one accepts the one before, or that has to be
+        acknowledged already (explicit mode): `acknowledge(found)`. How many rows there are the
+        broker decides, up to 65,536; `share_acquire_mode="record_limit"` holds it to
+        `max_poll_records`. Rows whose locks were renewed are yielded again. Raises as `getmany`.
+        Close it (`aclosing`).
+        """
+        while True:
+            yield await self._core.next_batch()
+
     def __aiter__(self) -> AsyncShareConsumer:
         return self
 
@@ -153,21 +168,28 @@ class AsyncShareConsumer:
 
     def acknowledge(
         self,
-        record: ConsumerRecord | TopicPartition,
+        record: ConsumerRecord | AcquiredBatch | TopicPartition,
         type: AcknowledgeType = AcknowledgeType.ACCEPT,
         *,
         offset: int | None = None,
     ) -> None:
         """Say what becomes of a record (explicit mode); the next poll or commit sends it.
 
-        The record is one that a poll returned, or its partition together with `offset`. ACCEPT: it
-        was processed. RELEASE: deliver it again, to anybody. REJECT: never again. RENEW: its lock
-        begins again, and so does this delivery: the next poll returns it again (Kafka 4.2). Raises
-        LocalProtocolError in implicit mode, and where this consumer does not have the record.
+        The record is one that a poll returned, or its partition together with `offset`. Of what
+        `batches` yielded it is said of each row that nothing was said of yet: the exceptions first,
+        by partition and offset, then the rest at once. ACCEPT: it was processed. RELEASE: deliver
+        it again, to anybody. REJECT: never again. RENEW: its lock begins again, and so does this
+        delivery: the next poll returns it again, as a record or in a batch, as it was (Kafka 4.2).
+        Raises LocalProtocolError in implicit mode, and where this consumer does not have the
+        record.
         """
-        tp, at = _named(record, offset)
         if not isinstance(type, AcknowledgeType):
             raise ConfigError(f"type={shown(type)} cannot be used: give one of AcknowledgeType")
+        if isinstance(record, AcquiredBatch):
+            _no_offset(offset)
+            self._core.acknowledge_batch(record, type)
+            return
+        tp, at = _named(record, offset)
         self._core.acknowledge(tp, at, type)
 
     async def commit(self, timeout_ms: int | None = None) -> None:
@@ -200,16 +222,20 @@ class AsyncShareConsumer:
         return self._core.acquisition_lock_timeout_ms
 
 
+def _no_offset(offset: int | None) -> None:
+    if offset is not None:
+        raise ConfigError("offset belongs to a TopicPartition: a record has its own")
+
+
 def _named(
     record: ConsumerRecord | TopicPartition, offset: int | None
 ) -> tuple[TopicPartition, int]:
     if isinstance(record, ConsumerRecord):
-        if offset is not None:
-            raise ConfigError("offset belongs to a TopicPartition: a record has its own")
+        _no_offset(offset)
         return TopicPartition(record.topic, record.partition), record.offset
     if not isinstance(record, TopicPartition):
         raise ConfigError(
             f"record={shown(record)} cannot be acknowledged: give a record that a poll returned, "
-            "or its TopicPartition and offset="
+            "what batches() yielded, or a TopicPartition and offset="
         )
     return arguments.partition(record), arguments.number("offset", offset, 0, arguments.INT64)

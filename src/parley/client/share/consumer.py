@@ -11,6 +11,7 @@ from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.book import AcknowledgeType
 from parley.client.loop_thread import CallerThread, shared_loop
 from parley.client.options import arguments
+from parley.client.results import AcquiredBatch
 from parley.client.share.async_consumer import AsyncShareConsumer
 from parley.client.share.option_values import ShareConsumerClientOptionValues
 from parley.errors import LocalProtocolError
@@ -93,6 +94,14 @@ class ShareConsumer:
     getone = blocking(AsyncShareConsumer.getone)
     getmany = blocking(AsyncShareConsumer.getmany)
 
+    def batches(self) -> Iterator[AcquiredBatch]:
+        """Yield Arrow RecordBatches, as AsyncShareConsumer.batches; forever."""
+        while True:
+            yield self._next_batch()
+
+    def _next_batch(self) -> AcquiredBatch:
+        return self._run(self._consumer._core.next_batch())
+
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
             yield self.getone()
@@ -101,7 +110,7 @@ class ShareConsumer:
 
     def acknowledge(
         self,
-        record: ConsumerRecord | TopicPartition,
+        record: ConsumerRecord | AcquiredBatch | TopicPartition,
         type: AcknowledgeType = AcknowledgeType.ACCEPT,
         *,
         offset: int | None = None,

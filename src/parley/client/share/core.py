@@ -1,31 +1,35 @@
 """What both forms of the share consumer have in common. Belongs to the event loop.
 
-1. Records are asked for while a poll waits, and not before: their locks begin when they are given.
-2. What is acknowledged goes with the next request for records; apart from it at most once in a
+1. Records are asked for from when a poll waits until a broker has given some, and not before, as by
+   Java's consumer: their locks begin when they are given.
+2. With `share_prefetch` the next ones are asked for when a poll returns the last of those before,
+   unless the work on as many took more than half of a lock: less than the other half would be left.
+3. What is acknowledged goes with the next request for records; apart from it at most once in a
    while, so that reading record by record costs no request for each.
-3. Callbacks and errors of acknowledgements come out in calls of the application, nowhere else.
+4. Callbacks and errors of acknowledgements come out in calls of the application, nowhere else.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from parley.client.async_client import AsyncClient
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_any
 from parley.client.consumer.listener import CallListener, call_here
-from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.bell import Bell
 from parley.client.group.modern.member import new_member_id
 from parley.client.group.pace import Pace
 from parley.client.group.share.book import AcknowledgeType, Book, Outcome
 from parley.client.group.share.heartbeat import ShareStanding
 from parley.client.group.share.member import ShareMember
+from parley.client.results import AcquiredBatch
 from parley.client.share.exchange import ShareExchange
-from parley.client.share.fetched import SharedFetch
+from parley.client.share.fetched import Row
+from parley.client.share.hand_out import HandOut, Rows
 from parley.client.share.options import ShareConsumerOptions
 from parley.errors import (
     CommitFailedError,
@@ -39,10 +43,10 @@ from parley.types import TopicPartition
 from parley.versions import Feature
 
 log = logging.getLogger("parley.client")
+Found = TypeVar("Found")
 Offsets = dict[TopicPartition, tuple[int, ...]]
 AcknowledgementCallback = Callable[[Offsets, KafkaError | None], Awaitable[None] | None]
 """Called with offsets that brokers have taken note of, or with the error that they failed with."""
-Rows = dict[TopicPartition, list[ConsumerRecord]]
 CLOSE_TIMEOUT_MS = 30_000
 HEARTBEAT_MS, SESSION_MS = 5_000, 45_000
 """Until the coordinator has said its own interval; brokers decide how long a session lasts."""
@@ -64,6 +68,8 @@ class ShareGroupHealth(NamedTuple):
     last_poll_ago_ms: int
     last_heartbeat_ago_ms: int | None
     """Since the coordinator answered last."""
+    waiting: int
+    """Offsets that brokers have given this consumer, and that wait for a poll."""
 
 
 class ShareCore:
@@ -75,12 +81,18 @@ class ShareCore:
         self.client, self.options = client, options
         self.call_listener: CallListener = call_here
         self.callback: AcknowledgementCallback | None = None
-        self.book: Book[ConsumerRecord] = Book()
+        self.book: Book[Row] = Book()
         self._who = ShareStanding(options.group_id, new_member_id(), options.client_rack)
         self._pace = Pace(HEARTBEAT_MS, SESSION_MS, options.max_poll_interval_ms)
         self._cluster: Cluster | None = None
         self._topics: frozenset[str] = frozenset()
         self._sent_ms = 0
+        self._returned_ms: int | None = None
+        self._worked_ms = 0
+        """Time outside of polls since records were last acquired ahead, or could have been."""
+        self._asking = False
+        """Whether records are asked for: until a broker has given some."""
+        self._committing = False
         self._closed = False
 
     # -- life -------------------------------------------------------------------------------------
@@ -104,15 +116,16 @@ class ShareCore:
             feature=Feature.SHARE_GROUPS,
         )
         self._bell = Bell(cluster.clock)
-        self._member = ShareMember(cluster, self._who, self._pace, on_news=self._bell.ring)
+        self._member = ShareMember(cluster, self._who, self._pace, on_news=self._changed)
         self._exchange = ShareExchange(
             cluster,
             self.options,
             self._who,
             self.book,
-            on_change=self._bell.ring,
+            on_change=self._changed,
             on_fenced=self._member.fenced,
         )
+        self._out = HandOut(self._exchange, self.book, cluster.now_ms, lambda: self._topics)
         self._cluster = cluster
         if self._topics:
             self._member.subscribe(self._topics)
@@ -138,7 +151,7 @@ class ShareCore:
 
     async def finish(self) -> None:
         """Do that without closing. Raises what the callback raised."""
-        self._topics = frozenset()
+        self._topics, self._asking = frozenset(), False
         if self._cluster is None:
             return
         deadline = self.cluster.deadline(CLOSE_TIMEOUT_MS)
@@ -175,6 +188,7 @@ class ShareCore:
             self.book.unacknowledged,
             0 if self._pace.polling else self._pace.away_ms(now_ms),
             None if beat_ms is None else now_ms - beat_ms,
+            self._exchange.waiting,
         )
 
     @property
@@ -186,10 +200,24 @@ class ShareCore:
 
     async def poll(self, timeout_ms: int | None, most: int) -> Rows:
         """Return records, at most so many; none where none came in time (None: wait forever)."""
-        cluster = self.cluster
-        deadline = None if timeout_ms is None else cluster.deadline(timeout_ms)
+        deadline = None if timeout_ms is None else self.cluster.deadline(timeout_ms)
+        return await self._poll(deadline, lambda: self._out.rows(most)) or {}
+
+    async def next_batch(self) -> AcquiredBatch:
+        """Return the next batch; waits for it."""
+        while True:
+            found = await self._poll(None, self._out.batch)
+            if found is not None:
+                return found
+
+    async def _poll(
+        self, deadline: Deadline | None, take: Callable[[], Awaitable[Found]]
+    ) -> Found | None:
+        """Return what `take` finds once it finds something, None where that was not in time."""
+        began_ms = self.cluster.now_ms()
         if not self._topics:
             raise LocalProtocolError("this share consumer has not subscribed to any topic")
+        self._worked_ms += 0 if self._returned_ms is None else began_ms - self._returned_ms
         self._previous_done()
         self._member.poll_begins()
         try:
@@ -197,13 +225,16 @@ class ShareCore:
                 await self._report()
                 self._raise_trouble()
                 self._pump(fetching=False)
-                rows = await self._next_rows(most)
-                if rows:
-                    return rows
+                found = await take()
+                if found:
+                    self._acquire_ahead()
+                    return found
+                self._asking = True
                 self._pump(fetching=True)
                 if not await self._wait(deadline):
-                    return {}
+                    return None
         finally:
+            self._returned_ms = self.cluster.now_ms()
             self._member.poll_ends()
 
     def _previous_done(self) -> None:
@@ -224,49 +255,23 @@ class ShareCore:
         assigned = self._member.membership.assigned
         self._exchange.pump(assigned, fetching=fetching, hurried=hurried and not fetching)
 
-    async def _next_rows(self, most: int) -> Rows:
-        renewed = self.book.take_renewed(most)
-        found: Rows = {}
-        for tp, row in renewed:
-            found.setdefault(tp, []).append(row)
-        left, waiting = most - len(renewed), self._exchange.fetched
-        while left > 0 and (waiting := self._exchange.fetched):
-            front = waiting[0]
-            if not self._may_show(front):
-                waiting.popleft()
-                continue
-            if found and not front.ready:
-                break
-            await front.fill()
-            if not self._exchange.fetched or self._exchange.fetched[0] is not front:
-                continue  # its session was lost meanwhile
-            rows = front.take(left)
-            for row in rows:
-                self.book.hand_out(front.tp, row.offset, row, front.grant)
-            if rows:
-                found.setdefault(front.tp, []).extend(rows)
-                left -= len(rows)
-            if front.exhausted:
-                self._exchange.fetched.popleft()
-                self._settle(front)
-        return found
+    def _acquire_ahead(self) -> None:
+        """Ask for the next records, if they can wait while the application works (rule 2)."""
+        if self._exchange.waiting or not self.options.share_prefetch:
+            return
+        worked_ms, self._worked_ms = self._worked_ms, 0
+        lock_ms = self.acquisition_lock_timeout_ms
+        if lock_ms is None or 2 * worked_ms <= lock_ms:
+            self._asking = True
+            self._pump(fetching=True)
 
-    def _may_show(self, front: SharedFetch) -> bool:
-        """Return whether records are still this member's; what nobody wants is given back."""
-        if front.until_ms is not None and self.cluster.now_ms() >= front.until_ms:
-            log.info("%s: the locks of records were over before a poll took them", front.tp)
-            return False
-        if front.tp.topic in self._topics:
-            return True
-        for kind, ranges in front.given_up():
-            self.book.settle_unseen(front.tp, ranges, kind, front.grant)
-        return False
-
-    def _settle(self, front: SharedFetch) -> None:
-        for kind, ranges in front.settled():
-            self.book.settle_unseen(front.tp, ranges, kind, front.grant)
-        if front.error is not None:
-            self._exchange.trouble = front.error
+    def _changed(self) -> None:
+        """Take note of news. Where records are asked for and none came, another request follows."""
+        if self._exchange.waiting:
+            self._asking = False
+        self._bell.ring()
+        if self._asking and not self._committing:
+            self._pump(fetching=True)
 
     def _raise_trouble(self) -> None:
         membership = self._member.membership
@@ -291,15 +296,29 @@ class ShareCore:
 
     def acknowledge(self, tp: TopicPartition, offset: int, kind: AcknowledgeType) -> None:
         """Say what becomes of a record; the next commit or poll sends it."""
-        if not self.options.explicit:
-            raise LocalProtocolError(
-                "records are acknowledged by polls here: give "
-                'share_acknowledgement_mode="explicit" to acknowledge each record'
-            )
+        self._check_explicit()
         if not self.book.acknowledge(tp, offset, kind):
             raise LocalProtocolError(
                 f"{tp}, offset {offset}: this consumer does not have the record. It has those that "
                 "a poll returned, until their acknowledgement was committed"
+            )
+
+    def acknowledge_batch(self, found: AcquiredBatch, kind: AcknowledgeType) -> None:
+        """Say it of all rows of a batch that nothing was said of yet."""
+        self._check_explicit()
+        offsets = found.batch.column("offset").to_pylist()
+        if not self.book.acknowledge_rest(found.partition, offsets, kind):
+            raise LocalProtocolError(
+                f"{found.partition}, {len(offsets)} records from offset {offsets[:1]} on: this "
+                "consumer has none of them that nothing was said of. It has those that a poll "
+                "returned, until their acknowledgement was committed"
+            )
+
+    def _check_explicit(self) -> None:
+        if not self.options.explicit:
+            raise LocalProtocolError(
+                "records are acknowledged by polls here: give "
+                'share_acknowledgement_mode="explicit" to acknowledge each record'
             )
 
     def commit_async(self) -> None:
@@ -314,14 +333,20 @@ class ShareCore:
         """Send what was acknowledged and wait for the answers. Raises CommitFailedError."""
         deadline = self.cluster.deadline(timeout_ms)
         await self._report()
-        self.commit_async()
-        while self._exchange.acknowledging:
-            if not await self._wait(deadline):
-                raise RequestTimedOut(
-                    "not every broker has answered to acknowledgements before the deadline",
-                    stage="request",
-                )
-            self._exchange.pump(self._member.membership.assigned, fetching=False, hurried=True)
+        self._committing = True  # a request for records would wait for some before it is answered
+        try:
+            self.commit_async()
+            while self._exchange.acknowledging:
+                if not await self._wait(deadline):
+                    raise RequestTimedOut(
+                        "not every broker has answered to acknowledgements before the deadline",
+                        stage="request",
+                    )
+                assigned = self._member.membership.assigned
+                self._exchange.pump(assigned, fetching=False, hurried=True)
+        finally:
+            self._committing = False
+            self._changed()
         failures = {one.partition: one.error for one in self._exchange.outcomes if one.error}
         await self._report(raised=True)
         if failures:

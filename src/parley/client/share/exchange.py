@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline, Reaction, classify
 from parley.client.cluster.view import HINTED, ClusterMetadata, Endpoint
-from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.acquired import AcquiredRange
 from parley.client.group.share.book import AcknowledgeType, Book, Due, Grant, Outcome
 from parley.client.group.share.heartbeat import ShareStanding
@@ -34,7 +33,7 @@ from parley.client.group.share.wire import (
     fetch_request,
     renewing,
 )
-from parley.client.share.fetched import SharedFetch
+from parley.client.share.fetched import Row, SharedFetch
 from parley.client.share.options import ShareConsumerOptions
 from parley.errors import KafkaError, NetworkError, UnsupportedVersionError, broker_error
 from parley.messages import ShareAcknowledgeResponse, ShareFetchResponse
@@ -72,7 +71,7 @@ class ShareExchange:
         cluster: Cluster,
         options: ShareConsumerOptions,
         who: ShareStanding,
-        book: Book[ConsumerRecord],
+        book: Book[Row],
         *,
         on_change: Callable[[], None],
         on_fenced: Callable[[], None],
@@ -99,6 +98,11 @@ class ShareExchange:
     def acknowledging(self) -> bool:
         """Whether acknowledgements are due or under way."""
         return bool(self._book.due_at) or self._in_flight > 0
+
+    @property
+    def waiting(self) -> int:
+        """How many offsets were acquired that no poll has handed out."""
+        return sum(found.left for found in self.fetched)
 
     def pump(
         self, assigned: Mapping[TopicPartition, bytes], *, fetching: bool, hurried: bool
@@ -239,16 +243,14 @@ class ShareExchange:
 
     async def _acknowledge(self, broker: Broker, epoch: int, dues: Sequence[Due]) -> bool:
         """Acknowledge; return whether every partition was well."""
-        cluster, session = self._cluster, broker.session
-        conn = await self._connection(broker)
-        message = acknowledge_request(self._who, epoch, dues)
+        cluster, conn = self._cluster, await self._connection(broker)
+        message, renews = acknowledge_request(self._who, epoch, dues), renewing(dues)
         timeout_ms = cluster.options.request_timeout_ms
-        allowed = allowed_versions(renewing(dues))
-        reply = await cluster.ask(conn, message, timeout_ms, allowed)
+        reply = await cluster.ask(conn, message, timeout_ms, allowed_versions(renews))
         answer, where = reply.message, _Where("SHARE_ACKNOWLEDGE", reply.version, str(conn.address))
         if answer.error_code:
             raise where.error(answer.error_code, answer.error_message)
-        session.acknowledged()
+        broker.session.acknowledged()
         lock_ms = answer.acquisition_lock_timeout_ms or self.acquisition_lock_timeout_ms
         self.acquisition_lock_timeout_ms = lock_ms
         named = {(due.grant.topic_id, due.tp.partition): due.tp for due in dues}

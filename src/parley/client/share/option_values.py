@@ -13,6 +13,7 @@ class ShareConsumerOptionValues(TypedDict, total=False):
     group_id: str | None
     share_acknowledgement_mode: str
     share_acquire_mode: str
+    share_prefetch: bool
     max_poll_records: int
     max_poll_interval_ms: Milliseconds
     fetch_min_bytes: int

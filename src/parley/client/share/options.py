@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 from parley.client.group.share.wire import BATCH_OPTIMIZED, RECORD_LIMIT, Limits
 from parley.client.options.client_options import FetchOptions
 from parley.client.options.fields import OptionSet, option
+from parley.errors import ConfigError
 
 if TYPE_CHECKING:
     from parley.client.share.option_values import ShareConsumerOptionValues
@@ -37,6 +38,11 @@ class ShareConsumerOptions(OptionSet):
         "(KIP-1206, Kafka 4.2)",
         choices=(BATCH_OPTIMIZED, RECORD_LIMIT),
     )
+    share_prefetch: bool = option(
+        False,
+        "whether the next records are acquired while the application works on those of the last "
+        "poll (parley's own)",
+    )
     max_poll_records: int = option(
         500, "most records that a poll returns, and that a broker is asked for", low=1, high=_INT32
     )
@@ -62,6 +68,13 @@ class ShareConsumerOptions(OptionSet):
     if TYPE_CHECKING:
 
         def replace(self, **changes: Unpack[ShareConsumerOptionValues]) -> Self: ...  # type: ignore[override]
+
+    def _check_together(self) -> None:
+        if self.share_prefetch and self.share_acquire_mode == RECORD_LIMIT:
+            raise ConfigError(
+                f'share_prefetch=True contradicts share_acquire_mode="{RECORD_LIMIT}", by which '
+                "a consumer has no more than max_poll_records at a time: leave one of them out"
+            )
 
     @property
     def explicit(self) -> bool:

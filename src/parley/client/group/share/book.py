@@ -7,7 +7,7 @@ What a session gave can be acknowledged in that session only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
 
@@ -90,10 +90,16 @@ class Book(Generic[Record]):
         self._renewed.pop(key, None)  # it was delivered again: what was before is over
         self._marked.pop(key, None)
 
-    def take_renewed(self, most: int) -> list[tuple[TopicPartition, Record]]:
-        """Return up to so many records whose locks were renewed; the application has them again."""
+    def take_renewed(
+        self, most: int, wanted: Callable[[Record], bool] | None = None
+    ) -> list[tuple[TopicPartition, Record]]:
+        """Return up to so many records whose locks were renewed, all or those that are wanted; the
+        application has them again.
+        """
+        renewed = self._renewed.items()
+        some = [key for key, (record, _) in renewed if wanted is None or wanted(record)]
         found = []
-        for key in list(self._renewed)[:most]:
+        for key in some[:most]:
             self._handed[key] = self._renewed.pop(key)
             found.append((key[0], self._handed[key][0]))
         return found
@@ -113,6 +119,16 @@ class Book(Generic[Record]):
             return False
         self._marked[key] = *found, kind
         return True
+
+    def acknowledge_rest(
+        self, tp: TopicPartition, offsets: Iterable[int], kind: AcknowledgeType
+    ) -> int:
+        """Say it of those records that nothing was said of yet; return how many they are."""
+        return sum(
+            self.acknowledge(tp, offset, kind)
+            for offset in offsets
+            if (tp, offset) in self._handed or (tp, offset) in self._renewed
+        )
 
     def accept_all(self) -> None:
         """Accept what the application has said nothing of."""

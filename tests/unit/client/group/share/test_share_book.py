@@ -72,6 +72,27 @@ def test_each_acquired_offset_is_either_handed_out_or_a_gap(
     assert sorted(passed) == sorted(acquired - records)
 
 
+@given(st.sets(st.integers(0, 30)), st.integers(0, 30), st.integers(0, 30))
+def test_records_that_were_not_handed_out_can_be_met_again(
+    records: set[int], decoded: int, handed: int
+) -> None:
+    ranges = [AcquiredRange(2, 9, 1), AcquiredRange(12, 25, 3)]
+    acquired, whole = Acquired(ranges), Acquired(ranges)
+    counts = {offset: whole.meet(offset) for offset in sorted(records)}
+    ahead = [offset for offset in sorted(records) if offset < max(decoded, handed)]
+    again = [offset for offset in sorted(records) if offset >= handed]
+    for offset in ahead:
+        acquired.meet(offset)
+    acquired.meet_again(handed)
+    assert acquired.left(handed) == sum(
+        1 for one in ranges for offset in range(one.first, one.last + 1) if offset >= handed
+    )
+    assert [acquired.meet(offset) for offset in again] == [counts[offset] for offset in again]
+    gaps = [acquired.take_gaps() + acquired.take_rest(), whole.take_gaps() + whole.take_rest()]
+    spread = [{at for first, last in some for at in range(first, last + 1)} for some in gaps]
+    assert spread[0] == spread[1]
+
+
 # -- the book -------------------------------------------------------------------------------------
 
 
