@@ -25,6 +25,8 @@ FILE = HERE.parent / "tests" / "unit" / "client" / "group" / "java_assignments.t
 CLIENTS = "org.apache.kafka:kafka-clients:4.3.0"
 SEED = 20_260_101
 CASES = {"range": 400, "roundrobin": 200, "sticky": 400, "cooperative-sticky": 400}
+CASES_WITH_RACKS = {"sticky": 400, "cooperative-sticky": 400}
+"""Beside those of "range", most of which have racks."""
 RACKS = ("ra", "rb", "rc")
 LONGEST_S = 300
 
@@ -36,9 +38,10 @@ def main() -> None:
     rng = Random(SEED)
     asked = "".join(
         f"{line}\n"
-        for name, count in CASES.items()
+        for cases, racks in ((CASES, False), (CASES_WITH_RACKS, True))
+        for name, count in cases.items()
         for _ in range(count)
-        for line in drawn(rng, name)
+        for line in drawn(rng, name, racks=racks)
     )
     command = java_command(class_path([CLIENTS]), [str(HERE / "java" / "GoldenAssignments.java")])
     done = subprocess.run(
@@ -47,11 +50,12 @@ def main() -> None:
     if done.returncode != 0:
         sys.exit(done.stderr.decode())
     FILE.write_bytes(gzip.compress(done.stdout, 9, mtime=0))
-    print(f"{FILE.name}: {sum(CASES.values())} cases, {FILE.stat().st_size} bytes")
+    count = sum(CASES.values()) + sum(CASES_WITH_RACKS.values())
+    print(f"{FILE.name}: {count} cases, {FILE.stat().st_size} bytes")
 
 
-def drawn(rng: Random, name: str) -> Iterator[str]:
-    """Yield the lines of a case."""
+def drawn(rng: Random, name: str, *, racks: bool) -> Iterator[str]:
+    """Yield the lines of a case; of "range" some have racks anyway."""
     most = rng.choice((3, 6, 6, 20))
     topics = {f"t{number}": rng.randint(1, 2 * most) for number in range(rng.randint(1, 5))}
     if rng.random() < 0.3:
@@ -64,7 +68,7 @@ def drawn(rng: Random, name: str) -> Iterator[str]:
         one: everything if equal else rng.sample(known, rng.randint(1, len(known)))
         for one in members
     }
-    near = name == "range" and rng.random() < 0.6
+    near = racks or (name == "range" and rng.random() < 0.6)
     owned = _owned(rng, topics, wanted) if "sticky" in name else {}
     yield f"case\t{name}"
     for topic, count in topics.items():

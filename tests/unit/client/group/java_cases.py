@@ -1,4 +1,4 @@
-"""What Java's assignors (kafka-clients 4.3.0) gave to the members of 1,400 random groups.
+"""What Java's assignors (kafka-clients 4.3.0) gave to the members of 2,200 random groups.
 
 Written by `python tools/golden_assignments.py`; the lines are described in
 tools/java/GoldenAssignments.java.
@@ -34,8 +34,32 @@ class Case:
 
 @cache
 def cases(assignor: str) -> tuple[Case, ...]:
-    """Return the cases of an assignor."""
+    """Return the cases of an assignor; of the sticky ones those in which racks are unknown."""
+    sticky = "sticky" in assignor
+    return tuple(case for case in _of(assignor) if not (sticky and _has_racks(case)))
+
+
+@cache
+def cases_with_racks(assignor: str) -> tuple[Case, ...]:
+    """Return the cases of an assignor in which partitions are near to some and not to all."""
+    return tuple(case for case in _of(assignor) if _has_racks(case) and _matter(case))
+
+
+@cache
+def _of(assignor: str) -> tuple[Case, ...]:
     return tuple(case for case in _read() if case.assignor == assignor)
+
+
+def _has_racks(case: Case) -> bool:
+    return any(member.subscription.rack for member in case.members)
+
+
+def _matter(case: Case) -> bool:
+    of_members = {member.subscription.rack for member in case.members}
+    wanted = {topic for member in case.members for topic in member.subscription.topics}
+    racks = [found for topic in wanted & case.topics.keys() for found in case.topics[topic]]
+    everywhere = frozenset[str]().union(*racks)
+    return not everywhere.isdisjoint(of_members) and any(found != everywhere for found in racks)
 
 
 def _read() -> Iterator[Case]:

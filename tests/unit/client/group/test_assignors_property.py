@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -23,9 +24,24 @@ Group = tuple[Topics, list[Member]]
 
 
 @st.composite
-def groups(draw: st.DrawFn, *, equal: bool | None = None) -> Group:
+def groups(draw: st.DrawFn, *, equal: bool | None = None, racks: bool = True) -> Group:
     topics = draw(some_topics())
-    return topics, draw(some_members(topics, equal=equal))
+    members = draw(some_members(topics, equal=equal))
+    return topics, members if racks else without_racks(members)
+
+
+def without_racks(members: list[Member]) -> list[Member]:
+    return [replace(one, subscription=replace(one.subscription, rack=None)) for one in members]
+
+
+def far(topics: Topics, members: list[Member], given: Assignment) -> int:
+    """Return how many partitions have no replica in the rack of their owner, who has one."""
+    rack_of = {one.member_id: one.subscription.rack for one in members}
+    return sum(
+        rack_of[name] is not None and rack_of[name] not in topics[topic][index]
+        for name, partitions in given.items()
+        for topic, index in partitions
+    )
 
 
 def settled(
@@ -101,7 +117,7 @@ def test_range_gives_partitions_of_one_number_to_one_member(group: Group) -> Non
                 assert owners[part._replace(topic=topic)] == owner
 
 
-@given(groups())
+@given(groups(racks=False))
 def test_nothing_moves_while_nothing_changes(group: Group) -> None:  # I5
     for assignor in STICKY:
         found, again = settled(assignor, *group)
@@ -109,7 +125,7 @@ def test_nothing_moves_while_nothing_changes(group: Group) -> None:  # I5
 
 
 @pytest.mark.parametrize("assignor", STICKY, ids=lambda one: one.name)
-@given(groups(equal=True), st.data())
+@given(groups(equal=True, racks=False), st.data())
 # G29
 def test_g29_no_more_moves_than_balance_needs(
     assignor: Assignor, group: Group, data: st.DataObject
@@ -133,6 +149,23 @@ def test_g29_no_more_moves_than_balance_needs(
 
 
 @given(groups())
+def test_racks_change_no_loads_and_leave_less_far(group: Group) -> None:  # KIP-881
+    topics, members = group
+    for assignor in STICKY:
+        found, again = settled(assignor, topics, members)
+        plain, _ = settled(assignor, topics, without_racks(members))
+        before = far(topics, members, found)
+        for generation in range(
+            8, 12
+        ):  # of several rebalances each leaves less far, or is the last
+            found = assignor.assign(topics, again)
+            again = joined_again(again, found, generation, assignor.name)
+        assert assignor.assign(topics, again) == found
+        assert loads(found) == loads(plain)
+        assert far(topics, members, found) <= before
+
+
+@given(groups(racks=False))
 def test_no_other_division_is_more_even(group: Group) -> None:  # G30
     topics, members = group
     members = members[:3]
@@ -166,7 +199,7 @@ def test_nobody_gets_what_another_still_claims(group: Group) -> None:  # G31
                     assert subscription.generation < own
 
 
-@given(groups())
+@given(groups(racks=False))
 def test_one_more_rebalance_hands_over_all_that_was_withheld(group: Group) -> None:  # G31, I4
     topics, members = group
     first = COOPERATIVE.assign(topics, members)

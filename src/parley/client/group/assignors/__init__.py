@@ -1,8 +1,9 @@
 """Assignors: pure functions with which the leader of a group decides who reads which partition.
 
-Map: `base` has the terms, `range`, `round_robin` and `sticky` the four of Java. `range` heeds
-`racks`. The sticky ones read `claims` to what members held, `balance` and `give_back`;
-`cooperative` withholds what another still reads.
+Map: `base` has the terms, `range`, `round_robin` and `sticky` the four of Java; all but
+`round_robin` heed `racks`. The sticky ones read `claims` to what members held, `balance`, bring
+partitions `near` and `give_back` what need not have moved; `cooperative` withholds what another
+still reads.
 """
 
 from __future__ import annotations

@@ -12,6 +12,10 @@ Rules of this file:
 4. First only what was free moves, and what members held only when that has come to its end. So who
    gave up what it had to in a cooperative rebalance gives up nothing more in the next one.
 5. Of a topic a member gives first what it just got, then the partition with the highest number.
+6. Where racks matter (KIP-881), what is free goes first to members in a rack of its replicas, as
+   long as they have less than an even share; afterwards whatever is far from its owner is brought
+   near where no load changes for it (`near`). So evenness comes before nearness, and nearness
+   before what members held; but what is not brought nearer stays where it was.
 
 When all are settled no other division has a smaller sum of squares; with equal subscriptions loads
 differ by one at most. (A semi-matching is optimal if no path improves it: Harvey, Ladner, Lovász
@@ -22,9 +26,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
+from parley.client.group.assignors.base import Racks
 from parley.client.group.assignors.give_back import give_back
+from parley.client.group.assignors.near import bring_near
+from parley.client.group.assignors.racks import Nearness
 from parley.types import TopicPartition
 
 _Parts: TypeAlias = list[dict[str, list[int]]]
@@ -37,17 +44,22 @@ def balance(
     counts: Mapping[str, int],
     subscribers: Mapping[str, Sequence[int]],
     held: Sequence[Iterable[TopicPartition]],
+    near: Nearness | None = None,
 ) -> list[list[TopicPartition]]:
     """Return each member's partitions, sorted, with what need not have moved given back.
 
     `counts` are the partitions of each topic, `subscribers` the members of each topic, as places in
-    `held`, which has what each member held and may keep.
+    `held`, which has what each member held and may keep; `near` is None where racks do not matter.
     """
     division = _Division(subscribers, held)
-    division.fill(counts)
+    division.fill(counts, near)
     division.settle(with_kept=False)
     division.settle(with_kept=True)
-    return give_back(division.result(), subscribers, held)
+    found = give_back(division.result(), subscribers, held, near)
+    # ends: each time one partition more is near, at least
+    while near is not None and (nearer := bring_near(found, subscribers, held, near)) is not None:
+        found = give_back(nearer, subscribers, held, near)
+    return found
 
 
 class _Division:
@@ -77,18 +89,56 @@ class _Division:
             for parts in zip(self._kept, self._got, strict=True)
         ]
 
-    def fill(self, counts: Mapping[str, int]) -> None:
-        """Give what nobody kept to the least loaded (rule 1)."""
+    def fill(self, counts: Mapping[str, int], near: Nearness | None) -> None:
+        """Give what nobody kept to the least loaded (rules 1 and 6)."""
         taken: dict[str, set[int]] = {topic: set() for topic in counts}
         for topics in self._kept:
             for topic, indexes in topics.items():
                 taken[topic].update(indexes)
-        for topic in sorted(
-            self._subscribers, key=lambda topic: (len(self._subscribers[topic]), topic)
-        ):
-            for index in range(counts[topic]):
-                if index not in taken[topic]:
-                    self._put(self._least.of(topic), topic, index)
+        free = [
+            TopicPartition(topic, index)
+            for topic in sorted(
+                self._subscribers, key=lambda topic: (len(self._subscribers[topic]), topic)
+            )
+            for index in range(counts[topic])
+            if index not in taken[topic]
+        ]
+        if near is not None:
+            self._fill_near(free, sum(counts.values()), near)
+            return
+        for topic, index in free:
+            self._put(self._least.of(topic), topic, index)
+
+    def _fill_near(self, free: Sequence[TopicPartition], count: int, near: Nearness) -> None:
+        """Give partitions to members that they are near to and that have room, then the rest.
+
+        Those that are near to the fewest come first, for their choice is the smallest.
+        """
+        takers: dict[tuple[str, Racks], list[int]] = {}
+        for partition in free:
+            topic, racks = partition.topic, near.racks(partition)
+            if (topic, racks) not in takers:
+                places = self._subscribers[topic]
+                takers[topic, racks] = [one for one in places if not near.far(partition, one)]
+        least = _Least({kind: places for kind, places in takers.items() if places}, self._loads)
+        each, one_more = divmod(count, len(self._loads))
+        one_more -= sum(load > each for load in self._loads)
+        left = []
+        order = sorted((len(takers[one.topic, near.racks(one)]), at) for at, one in enumerate(free))
+        for choices, at in order:
+            topic, index = free[at]
+            place = least.of((topic, near.racks(free[at]))) if choices else -1
+            if place < 0 or self._loads[place] >= each + (one_more > 0):
+                left.append(at)
+                continue
+            self._put(place, topic, index)
+            one_more -= self._loads[place] > each
+        for at in sorted(left):
+            topic, index = free[at]
+            place, kind = self._least.of(topic), (topic, near.racks(free[at]))
+            if takers[kind] and self._loads[least.of(kind)] == self._loads[place]:
+                place = least.of(kind)
+            self._put(place, topic, index)
 
     def settle(self, *, with_kept: bool) -> None:
         """Move partitions until no move narrows a gap (rules 2 to 4)."""
@@ -168,7 +218,10 @@ def _back(taker: int, giver: int, came_from: Mapping[int, tuple[int, str]]) -> l
     return moves
 
 
-class _Least:
+_Key = TypeVar("_Key")
+
+
+class _Least(Generic[_Key]):
     """The subscriber of each topic that has the least: a heap for all topics with the same
     subscribers.
 
@@ -177,7 +230,7 @@ class _Least:
     the most or one less.
     """
 
-    def __init__(self, subscribers: Mapping[str, Sequence[int]], loads: Sequence[int]) -> None:
+    def __init__(self, subscribers: Mapping[_Key, Sequence[int]], loads: Sequence[int]) -> None:
         self._loads = loads
         audiences: dict[tuple[int, ...], int] = {}
         self._audience = {
@@ -187,7 +240,7 @@ class _Least:
         self._places = list(audiences)
         self._heaps: dict[int, list[tuple[int, int]]] = {}
 
-    def of(self, topic: str) -> int:
+    def of(self, topic: _Key) -> int:
         """Return the subscriber of a topic with the smallest load, the first of several."""
         audience = self._audience[topic]
         heap = self._heaps.get(audience)

@@ -4,12 +4,14 @@ Rules of this file:
 1. A partition goes back to a holder that has less than who got it, or in exchange for one that the
    holder just got and the other may have.
 2. Loads stay the same numbers, though of other members: what was even stays so.
+3. Where racks matter, no partition goes away from a rack of its replicas for it (KIP-881).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from parley.client.group.assignors.racks import Nearness
 from parley.types import TopicPartition
 
 
@@ -17,6 +19,7 @@ def give_back(
     division: Sequence[Sequence[TopicPartition]],
     subscribers: Mapping[str, Iterable[int]],
     held: Sequence[Iterable[TopicPartition]],
+    near: Nearness | None = None,
 ) -> list[list[TopicPartition]]:
     """Return each member's partitions, sorted.
 
@@ -44,9 +47,18 @@ def give_back(
             if one in holders
         ]
         for place, partition, holder in moved:
-            other = next((one for one in got[holder] if place in wanted[one.topic]), None)
+            if partition not in got[place] or _worse(near, partition, place, holder):
+                continue
             has_less = loads[holder] < loads[place]
-            if partition not in got[place] or not (has_less or other):
+            other = next(
+                (
+                    one
+                    for one in got[holder]
+                    if place in wanted[one.topic] and not _worse(near, one, holder, place)
+                ),
+                None,
+            )
+            if not (has_less or other):
                 continue
             again = True
             del got[place][partition]
@@ -60,3 +72,8 @@ def give_back(
                 else:
                     got[place][other] = None
     return [sorted(own[place].union(got[place])) for place in range(len(division))]
+
+
+def _worse(near: Nearness | None, partition: TopicPartition, owner: int, other: int) -> bool:
+    """Whether a partition is near to its owner, and not to another member."""
+    return near is not None and near.far(partition, other) and not near.far(partition, owner)

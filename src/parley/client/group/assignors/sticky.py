@@ -15,6 +15,7 @@ from parley.client.group.assignors.claims import (
     held,
 )
 from parley.client.group.assignors.cooperative import withhold
+from parley.client.group.assignors.racks import Nearness, racks_matter
 from parley.types import TopicPartition
 
 
@@ -22,8 +23,9 @@ class StickyAssignor:
     """Divide as evenly as subscriptions allow, and leave members as much as possible of what they
     had.
 
-    Members give up all partitions before a rebalance; what they had they report as user data. Racks
-    do not matter here, as they do to Java's (KIP-881).
+    Members give up all partitions before a rebalance; what they had they report as user data.
+    Members with a `client.rack` get partitions with a replica there, as far as an even division
+    allows, before they keep others (KIP-881).
     """
 
     name = "sticky"
@@ -42,7 +44,7 @@ class StickyAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Divide as "sticky" does, while members go on reading what they keep.
+    """Divide as "sticky" does, by racks too, while members go on reading what they keep.
 
     A partition that moves is given to nobody at first: its owner learns from the answer that it has
     to give it up, and joins again when it has. The new owner gets it in that next generation.
@@ -66,5 +68,9 @@ class CooperativeStickyAssignor:
 def _divided(topics: Topics, members: Sequence[Member], claims: Sequence[Claim]) -> Assignment:
     by_topic = subscribers(topics, members)
     counts = {topic: len(topics[topic]) for topic in by_topic}
-    found = balance(counts, by_topic, held(topics, members, claims))
+    rack_of = [member.subscription.rack or None for member in members]
+    partitions = [racks for topic in by_topic for racks in topics[topic]]
+    matter = racks_matter({rack for rack in rack_of if rack}, partitions)
+    near = Nearness(topics, rack_of) if matter else None
+    found = balance(counts, by_topic, held(topics, members, claims), near)
     return {member.member_id: partitions for member, partitions in zip(members, found, strict=True)}
