@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pytest
@@ -11,7 +12,7 @@ from parley.client.group.assignors import Assignment, Member, Topics
 from parley.devcluster import LocalCluster
 from parley.errors import LocalProtocolError
 
-from ..support import Polling, eventually_async
+from ..support import GENEROUS_S, Polling, eventually_async
 
 TOPIC, PARTITIONS = "shared", 3
 
@@ -65,6 +66,30 @@ async def test_an_assignor_of_ones_own_decides(cluster: LocalCluster) -> None:
         await eventually_async(lambda: sorted([len(one.owned), len(two.owned)]) == [0, PARTITIONS])
         await one.stop()
         await two.stop()
+
+
+async def test_heartbeats_and_other_tasks_go_on_while_an_assignor_works(
+    cluster: LocalCluster,
+) -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    class Slow(Own):
+        def assign(self, topics: Topics, members: Sequence[Member]) -> Assignment:
+            begun.set()
+            assert done.wait(GENEROUS_S)
+            return super().assign(topics, members)
+
+    async with consumer_of(cluster, Slow()) as consumer:
+        polling = Polling(consumer)
+        try:
+            await eventually_async(begun.is_set)
+            cluster.clear_requests()
+            await eventually_async(lambda: len(cluster.requests("Heartbeat")) >= 3)
+            assert not cluster.requests("SyncGroup")
+        finally:
+            done.set()
+        await eventually_async(lambda: len(polling.owned) == PARTITIONS)
+        await polling.stop()
 
 
 def raising(members: list[str]) -> Assignment:

@@ -40,7 +40,8 @@ class Assignor(Protocol):
 
     `name` is what members offer in JoinGroup. With a `cooperative` one members keep what they own
     while the group rebalances (KIP-429); with others they give up everything before they join
-    again.
+    again. `assign` is called in another thread than the event loop's, once at a time: it may take
+    long, and heartbeats go on.
     """
 
     @property

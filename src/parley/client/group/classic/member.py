@@ -17,7 +17,7 @@ from parley.client.cluster.retry import Deadline
 from parley.client.cluster.view import ClusterMetadata
 from parley.client.group.assignors.base import Assignor, Member
 from parley.client.group.bell import Bell
-from parley.client.group.classic.leader import Shape, as_error, learn_topics, shape_of, share_out
+from parley.client.group.classic.leader import Shape, learn_topics, shape_of, share_out_apart
 from parley.client.group.classic.membership import ClassicMembership, MemberState, Share
 from parley.client.group.classic.reactions import Reaction
 from parley.client.group.classic.requests import (
@@ -38,7 +38,7 @@ from parley.client.group.pace import Pace
 from parley.client.group.steps import in_order
 from parley.errors import KafkaError, LocalProtocolError, broker_error
 from parley.errors.codes import INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED
-from parley.messages import JoinGroupResponse
+from parley.messages import JoinGroupResponse, SyncGroupRequest
 from parley.schema import ApiKey
 from parley.types import TopicPartition
 from parley.versions import Feature
@@ -206,13 +206,10 @@ class ClassicMember:
         self._beat_bell.ring()
         try:
             assignor = self._chosen(answer)
-            shares: dict[str, list[TopicPartition]] = {}
             if leads:
-                members = members_of(answer)
-                await self._watch(members)
-                if not answer.skip_assignment:
-                    shares = self._share_out(assignor, members)
-            request = sync_request(self._who, identity, answer.protocol_name, shares)
+                request = await self._lead(assignor, answer, identity)
+            else:
+                request = sync_request(self._who, identity, answer.protocol_name, {})
             timeout_ms = max(
                 self._cluster.options.request_timeout_ms,
                 self._who.rebalance_timeout_ms + JOIN_SLACK_MS,
@@ -278,6 +275,19 @@ class ClassicMember:
 
     # -- the leader --------------------------------------------------------------------------------
 
+    async def _lead(
+        self, assignor: Assignor, answer: JoinGroupResponse, identity: Identity
+    ) -> SyncGroupRequest:
+        """Share the partitions out; heartbeats and all other tasks of the loop go on meanwhile."""
+        members = await asyncio.to_thread(members_of, answer)
+        await self._watch(members)
+        shares: dict[str, list[TopicPartition]] = {}
+        if not answer.skip_assignment:
+            shares = await share_out_apart(assignor, self._cluster.view, members)
+        return await asyncio.to_thread(
+            sync_request, self._who, identity, answer.protocol_name, shares
+        )
+
     async def _watch(self, members: Sequence[Member]) -> None:
         """Learn about the topics of all members; from now on their changes are
         this member's affair (G40).
@@ -290,15 +300,6 @@ class ClassicMember:
 
     def _shape(self, topics: Iterable[str]) -> Shape:
         return shape_of(self._cluster.view, topics, racks=bool(self._who.rack))
-
-    def _share_out(
-        self, assignor: Assignor, members: Sequence[Member]
-    ) -> dict[str, list[TopicPartition]]:
-        assert self._watched is not None  # `_watch` came before
-        try:
-            return share_out(assignor, self._watched[1], members)
-        except Exception as error:
-            raise as_error(error, assignor.name) from error
 
     def look_at_metadata(self) -> None:
         """Let a leader rebalance when the topics of its group are others
