@@ -212,6 +212,22 @@ def test_a_group_of_the_consumer_protocol_comes_back(scene: Scene, rules: Record
     assert all(one.value is None for one in scene.written())
 
 
+def test_the_topics_that_an_older_leader_wrote_give_way_to_the_hash_of_a_newer_one(
+    scene: Scene,
+) -> None:
+    scene.coordinator.topic.rules_of = lambda broker_id: RecordRules(hashes_topics=False)
+    epoch = scene.beat(0)
+    scene.coordinator.topic.rules_of = lambda broker_id: RecordRules()
+    scene.state.add_partitions("t", [[1]], now_ms=0)
+    assert scene.beat(epoch, frozenset()) == epoch + 1
+    group = scene.state.consumer_groups.get(GROUP)
+    scene.move()
+    again = scene.state.consumer_groups.get(GROUP)
+    assert again is not None
+    assert group is not None
+    assert again.metadata == group.metadata
+
+
 def test_topics_that_changed_meanwhile_raise_the_epoch(scene: Scene) -> None:
     epoch = scene.beat(0)
     scene.state.add_partitions("t", [[1]], now_ms=0)

@@ -266,7 +266,7 @@ def load(group: ConsumerGroup, records: Iterable[GroupRecord], known: Topics) ->
         member.matched = group.kept_expressions.get(member.subscription.regex, frozenset())
         if member.id in currents:
             _give(member, currents[member.id])
-    if topics is None:
+    if topics is None or hashed:  # a hash is of a later leader than topics, which have none
         found = {name: known[name] for name in group.subscribed_topics & known.keys()}
         topics = found if topics_hash(found) == hashed else {}
     group.metadata = dict(sorted(topics.items()))
