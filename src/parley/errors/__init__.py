@@ -19,6 +19,7 @@ same request be sent again (`retriable`, `refresh_metadata`).
       ConfigError             an option or argument is wrong; names the nearest known one
         NotInstalledError     a part of parley that an extra brings; also a ModuleNotFoundError
         SchemaError           a schema that cannot be parsed or used; names the field
+        SchemaEncodeError     a value that does not fit its schema; names field and row
       BufferExhaustedError    a record found no room in buffer_memory; it was not taken
       DataLossError           records that were promised are gone
         LogTruncationError    the log was cut below a position (KIP-320); names where it diverges
@@ -51,6 +52,7 @@ from parley.errors.schemas import (
     RegistryError,
     RegistryUnreachable,
     SchemaDecodeError,
+    SchemaEncodeError,
     SchemaError,
     SchemaNotFoundError,
 )
@@ -109,6 +111,7 @@ __all__ = [
     "RemoteProtocolError",
     "RequestTimedOut",
     "SchemaDecodeError",
+    "SchemaEncodeError",
     "SchemaError",
     "SchemaNotFoundError",
     "TopicRecreatedError",

@@ -121,6 +121,30 @@ def _schema_error(message: str, path: str) -> SchemaError:
     return SchemaError(message, path=path)
 
 
+class SchemaEncodeError(ConfigError):
+    """A value does not fit the schema that it is to be encoded with; nothing was encoded.
+
+    `path` says where in the value: names of fields, joined by dots, and `[index]` of items. `row`
+    is the row of a column, None for single values. Correct the value, or encode with a schema that
+    has room for it.
+    """
+
+    def __init__(self, message: str, *, path: str = "", row: int | None = None) -> None:
+        place = "" if row is None else f" of row {row}"
+        where = f" at {path}" if path else ""
+        super().__init__(f"a value{place} cannot be encoded{where}: {message}")
+        self.reason = message
+        self.path = path
+        self.row = row
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _encode_error, (self.reason, self.path, self.row)
+
+
+def _encode_error(message: str, path: str, row: int | None) -> SchemaEncodeError:
+    return SchemaEncodeError(message, path=path, row=row)
+
+
 class SchemaDecodeError(RemoteProtocolError):
     """A message cannot be decoded. `code` is framing, schema or datum; the position stays there.
 

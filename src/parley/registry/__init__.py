@@ -8,14 +8,14 @@ Redpanda's, Apicurio's under `/apis/ccompat/v7`, and the embedded one.
 '"string"'
 
 Map: `client` and its form for event loops, `async_client`. `rest` asks one URL after the other, as
-`options` say; `answers` reads what they answer.
+`options` say; `answers` reads what they answer. `choices` reads texts such as "subject:orders:3".
 """
 
-from parley.registry.answers import Compatibility, RegisteredSchema
+from parley.registry.answers import Compatibility
 from parley.registry.async_client import AsyncSchemaRegistryClient
 from parley.registry.client import SchemaRegistryClient
 from parley.registry.options import RegistryOptions
-from parley.serdes import NamedSchema, Schema, SchemaReference
+from parley.serdes import NamedSchema, RegisteredSchema, Schema, SchemaReference
 
 __all__ = [
     "AsyncSchemaRegistryClient",

@@ -16,7 +16,7 @@ from parley.errors import (
     printable,
 )
 from parley.net.http_client import HttpAnswer
-from parley.serdes import Schema, SchemaGuid, SchemaReference
+from parley.serdes import RegisteredSchema, Schema, SchemaGuid, SchemaReference
 from parley.serdes.frames import parse_guid
 from parley.serdes.schemas import SCHEMA_TYPES
 from parley.types import Json
@@ -29,17 +29,6 @@ _HINTS = {
     42201: "; correct the schema, and register what it refers to first",
     42205: "; the registry is in a mode that takes no schemas (set_mode)",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredSchema:
-    """A schema as a registry knows it. What the answer did not say is None."""
-
-    schema: Schema
-    id: int
-    guid: SchemaGuid | None = None
-    subject: str | None = None
-    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ class AsyncSchemaRegistryClient:
     get_version = _awaited(SchemaRegistryClient.get_version)
     get_references = _awaited(SchemaRegistryClient.get_references)
     get_latest_version = _awaited(SchemaRegistryClient.get_latest_version)
+    choose_schema = _awaited(SchemaRegistryClient.choose_schema)
     get_subjects = _awaited(SchemaRegistryClient.get_subjects)
     get_versions = _awaited(SchemaRegistryClient.get_versions)
     register_schema = _awaited(SchemaRegistryClient.register_schema)

@@ -13,10 +13,19 @@ from urllib.parse import quote
 
 from parley.errors import ConfigError, RemoteProtocolError, SchemaNotFoundError, nearest_hint
 from parley.registry import answers
-from parley.registry.answers import Compatibility, RegisteredSchema
+from parley.registry.answers import Compatibility
+from parley.registry.choices import parse_choice
 from parley.registry.options import RegistryOptions, RegistryOptionValues
 from parley.registry.rest import Rest
-from parley.serdes import NamedSchema, Schema, SchemaGuid, SchemaId, SchemaRef, SchemaReference
+from parley.serdes import (
+    NamedSchema,
+    RegisteredSchema,
+    Schema,
+    SchemaGuid,
+    SchemaId,
+    SchemaRef,
+    SchemaReference,
+)
 from parley.serdes.frames import parse_guid
 from parley.serdes.schemas import schema_json
 from parley.types import shown, text
@@ -172,6 +181,29 @@ class SchemaRegistryClient:
     def get_latest_version(self, subject: str) -> RegisteredSchema:
         """Return the newest version of a subject, asked for each time."""
         return self._version(text("subject", subject), _LATEST)
+
+    def choose_schema(self, choice: str, subject: str | None = None) -> RegisteredSchema | Schema:
+        """Return the schema that a text means: "latest" (of `subject`), "id:7", "guid:...",
+        "subject:orders-value:3", "subject:orders-value:latest" or "file:orders.avsc".
+
+        The schemas of a GUID and of a file come back without an id, as a Schema; a file's type is
+        what its ending says (.avsc, .json, .proto). Raises ConfigError for other texts and for
+        files that cannot be read, SchemaNotFoundError where the registry has no such schema.
+        """
+        found = parse_choice(choice)
+        if found.file is not None:
+            return found.read_file()
+        if found.guid is not None:
+            return self.get_schema_by_guid(found.guid)
+        if found.id is not None:
+            self.get_schema(found.id)
+            return self._by_id[found.id, None]
+        wanted = subject if found.subject is None else found.subject
+        if wanted is None:
+            raise ConfigError(f'"{choice}" of which subject? Give subject:NAME:{choice}')
+        if found.version is None:
+            return self.get_latest_version(wanted)
+        return self.get_version(wanted, found.version)
 
     def get_subjects(self) -> list[str]:
         """Return all subjects."""

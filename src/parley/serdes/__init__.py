@@ -7,9 +7,14 @@ A framing finds out which schema a message names, and where its data begins:
 >>> found.schema, bytes(found.payload)
 (SchemaId(number=7), b'data')
 
+`Serializer` and `Deserializer` are for single values, `ColumnEncoder` and `ColumnDecoder` for
+columns of Arrow.
+
 Map: `framing` lists the framings, `frames` is what they have in common: `confluent`, `apicurio`,
-`glue` and `single_object`, whose `fingerprint` is here too. `schemas` are texts and references,
-`avro` parses and compares those of Avro.
+`glue` and `single_object`, whose `fingerprint` is here too. `schemas` are texts and references;
+`formats` says what one can do once it is parsed, as `avro` does. `serializer`, `encoder` and
+`decoder` are the calls: `writer_schema` finds what is written, `writers` what was, and `faults` are
+what is wrong with values.
 """
 
 from __future__ import annotations
@@ -34,11 +39,20 @@ from parley.serdes.frames import (
 )
 from parley.serdes.framing import FRAMINGS, framing
 from parley.serdes.glue import Glue
-from parley.serdes.schemas import NamedSchema, Schema, SchemaReference, SchemaSource
+from parley.serdes.schemas import (
+    NamedSchema,
+    RegisteredSchema,
+    Schema,
+    SchemaReference,
+    SchemaRegistry,
+    SchemaSource,
+)
 from parley.serdes.single_object import SingleObject
 
 if TYPE_CHECKING:
-    from parley.serdes.avro.decoder import AvroDecoder, DecodedValues, Fault
+    from parley.serdes.decoder import AvroDecoder, ColumnDecoder, DecodedValues, Fault
+    from parley.serdes.encoder import ColumnEncoder, EncodedValues, derived_schema
+    from parley.serdes.serializer import Deserializer, Serializer
 
 __all__ = [
     "FRAMINGS",
@@ -46,11 +60,15 @@ __all__ = [
     "ApicurioPrefix",
     "AvroDecoder",
     "Bare",
+    "ColumnDecoder",
+    "ColumnEncoder",
     "Confluent",
     "ConfluentHeader",
     "ConfluentPrefix",
     "ContentId",
     "DecodedValues",
+    "Deserializer",
+    "EncodedValues",
     "Fault",
     "Fingerprint",
     "Frame",
@@ -60,17 +78,31 @@ __all__ = [
     "Glue",
     "GlueVersion",
     "NamedSchema",
+    "RegisteredSchema",
     "Schema",
     "SchemaGuid",
     "SchemaId",
     "SchemaRef",
     "SchemaReference",
+    "SchemaRegistry",
     "SchemaSource",
+    "Serializer",
     "SingleObject",
+    "derived_schema",
     "framing",
 ]
 
-_HOME = dict.fromkeys(("AvroDecoder", "DecodedValues", "Fault"), "parley.serdes.avro.decoder")
+_HOME = {
+    "AvroDecoder": "parley.serdes.decoder",
+    "ColumnDecoder": "parley.serdes.decoder",
+    "ColumnEncoder": "parley.serdes.encoder",
+    "DecodedValues": "parley.serdes.decoder",
+    "Deserializer": "parley.serdes.serializer",
+    "EncodedValues": "parley.serdes.encoder",
+    "Fault": "parley.serdes.decoder",
+    "Serializer": "parley.serdes.serializer",
+    "derived_schema": "parley.serdes.encoder",
+}
 """What needs pyarrow: loaded when asked for, since the embedded cluster does without."""
 
 

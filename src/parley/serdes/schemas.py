@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from parley.errors import ConfigError, nearest_hint
-from parley.serdes.frames import SchemaRef
+from parley.serdes.frames import SchemaGuid, SchemaRef
 from parley.types import Json, shown
 
 SCHEMA_TYPES = ("AVRO", "JSON", "PROTOBUF")
@@ -56,6 +56,17 @@ def schema_json(schema: Schema) -> dict[str, Json]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema as a registry knows it. What the answer did not say is None."""
+
+    schema: Schema
+    id: int
+    guid: SchemaGuid | None = None
+    subject: str | None = None
+    version: int | None = None
+
+
 class NamedSchema(NamedTuple):
     """A schema that is referred to, and the name by which it is."""
 
@@ -72,4 +83,24 @@ class SchemaSource(Protocol):
 
     def get_references(self, schema: Schema) -> Sequence[NamedSchema]:
         """Return all schemas that one refers to, each once, before those that use it."""
+        ...
+
+
+class SchemaRegistry(SchemaSource, Protocol):
+    """Who registers schemas as well: a `parley.registry.SchemaRegistryClient`."""
+
+    def register_schema(
+        self, subject: str, schema: Schema, *, normalize: bool = False
+    ) -> RegisteredSchema:
+        """Register a schema under a subject, or find it there."""
+        ...
+
+    def lookup_schema(
+        self, subject: str, schema: Schema, *, normalize: bool = False
+    ) -> RegisteredSchema:
+        """Return a schema's id under a subject. Raises SchemaNotFoundError if none."""
+        ...
+
+    def choose_schema(self, choice: str, subject: str | None = None) -> RegisteredSchema | Schema:
+        """Return the schema that a text means: latest, id:7, guid:..., subject:...:3, file:..."""
         ...

@@ -2,9 +2,10 @@
 
 Map: `model` is what a schema is made of, `parse` makes it of text, with `defaults` checked;
 `canonical` writes it back for fingerprints; `resolution` says whether a reader can read what a
-writer wrote. `decoder` decodes messages: `columns` are Arrow's types, `reading` reads one datum, by
-`conversions` and `unions`; `reference` fulfils the `contract` with them. These need pyarrow, and
-are not imported here.
+writer wrote. `format` is all of it as a format of values: `columns` are Arrow's types and `derive`
+the way back, `reading` and `writing` one datum, by `conversions`, `logical` types and `unions`;
+`reference` decodes groups of datums, `column_values` makes values of columns. These need pyarrow,
+and are not imported here.
 """
 
 from parley.serdes.avro.canonical import canonical_form, fingerprint

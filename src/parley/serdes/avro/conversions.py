@@ -12,6 +12,7 @@ from struct import Struct
 
 from parley.errors import SchemaError
 from parley.serdes.avro.defaults import fits
+from parley.serdes.avro.logical import plain_value
 from parley.serdes.avro.model import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 from parley.serdes.avro.unions import UnionShape, member_name, union_shape
 from parley.serdes.frames import guid_text
@@ -53,37 +54,40 @@ def as_text(value: object) -> object:
         raise ValueError(f"a text is not UTF-8 ({error.reason})") from error
 
 
-def default_value(kind: AvroType, value: Json) -> object:
-    """Return a default as reading would return the value."""
+def default_value(kind: AvroType, value: Json, *, plain: bool = False) -> object:
+    """Return a default as reading would return the value, `plain` or for columns."""
     if isinstance(kind, Union):
         index = next(i for i, one in enumerate(kind.branches) if fits(one, value))
-        inner = default_value(kind.branches[index], value)
+        inner = default_value(kind.branches[index], value, plain=plain)
         name = member_name(kind, index)
-        wrapped = union_shape(kind) is UnionShape.MEMBERS and name is not None
+        wrapped = union_shape(kind) is UnionShape.MEMBERS and name is not None and not plain
         return {name: inner} if wrapped else inner
     if isinstance(kind, Record):
         given = value if isinstance(value, dict) else {}
         return {
-            one.name: default_value(one.type, given.get(one.name, one.default))
+            one.name: default_value(one.type, given.get(one.name, one.default), plain=plain)
             for one in kind.fields
         }
     if isinstance(kind, Array):
-        return [default_value(kind.items, one) for one in value or ()]  # type: ignore[union-attr]
+        return [default_value(kind.items, one, plain=plain) for one in value or ()]  # type: ignore[union-attr]
     if isinstance(kind, Map):
         given = value if isinstance(value, dict) else {}
-        return [(key, default_value(kind.values, one)) for key, one in given.items()]
+        pairs = {key: default_value(kind.values, one, plain=plain) for key, one in given.items()}
+        return pairs if plain else list(pairs.items())
     if isinstance(kind, Enum):
         return value
     if isinstance(kind, Primitive) and kind.kind == "string":
         return value
-    plain: object = value
+    found: object = value
     if isinstance(kind, Fixed) or kind.kind == "bytes":
-        plain = str(value).encode("latin-1")
+        found = str(value).encode("latin-1")
     elif kind.kind in ("float", "double"):
-        plain = float(str(value))
-    convert = conversion(kind, kind.kind)
+        found = float(str(value))
+    last = plain_value(kind) if plain else None
     try:
-        return plain if convert is None else convert(plain)
+        for convert in (conversion(kind, kind.kind), last):
+            found = found if convert is None else convert(found)
+        return found
     except ValueError as error:
         raise SchemaError(f"the default {value!r} cannot be used: {error}") from error
 

@@ -2,7 +2,8 @@
 
 `compile_reader` walks both schemas once and returns a function of a `Datum`; what the reader does
 not want is skipped and not built. Values are those that Arrow's builders take: numbers for dates
-and times, `Decimal`, texts for enums and UUIDs, a dict for a record.
+and times, `Decimal`, texts for enums and UUIDs, a dict for a record. With `plain` they are those
+that programs want: dates and times of Python, a dict for a map, and a union's value as it is.
 
 Rules of this file:
 1. Foreign bytes raise DatumFault and nothing else. A length is compared with the bytes that are
@@ -18,9 +19,21 @@ from struct import Struct
 
 from parley.errors import SchemaError
 from parley.serdes.avro.conversions import Convert, as_text, conversion, default_value
-from parley.serdes.avro.model import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
+from parley.serdes.avro.logical import plain_value
+from parley.serdes.avro.model import (
+    Array,
+    AvroType,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Primitive,
+    Record,
+    Union,
+)
 from parley.serdes.avro.resolution import incompatibilities, paired_fields
 from parley.serdes.avro.unions import UnionShape, member_name, union_shape
+from parley.serdes.faults import DatumFault
 from parley.serdes.frames import Buffer
 
 FREE_ITEMS = 65_536
@@ -28,10 +41,6 @@ FREE_ITEMS = 65_536
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
 
 Read = Callable[["Datum"], object]
-
-
-class DatumFault(Exception):
-    """What is wrong with a datum; the text says at which byte."""
 
 
 class Datum:
@@ -95,16 +104,17 @@ def read_datum(read: Read, data: Buffer) -> object:
     return value
 
 
-def compile_reader(writer: AvroType, reader: AvroType) -> Read:
+def compile_reader(writer: AvroType, reader: AvroType, *, plain: bool = False) -> Read:
     """Return what reads a writer's data as a reader wants it.
 
     Raises SchemaError where nothing can be read that way.
     """
-    return _Compiler().read(writer, reader)
+    return _Compiler(plain).read(writer, reader)
 
 
 class _Compiler:
-    def __init__(self) -> None:
+    def __init__(self, plain: bool) -> None:
+        self._plain = plain
         self._skips: dict[int, Read] = {}
 
     # -- reading -------------------------------------------------------------------------------
@@ -119,7 +129,7 @@ class _Compiler:
         if isinstance(writer, Array) and isinstance(reader, Array):
             return _read_list(self.read(writer.items, reader.items))
         if isinstance(writer, Map) and isinstance(reader, Map):
-            return _read_map(self.read(writer.values, reader.values))
+            return _read_map(self.read(writer.values, reader.values), as_dict=self._plain)
         wrong = incompatibilities(reader, writer)
         if wrong:
             raise SchemaError(wrong[0].why, path=wrong[0].path)
@@ -128,7 +138,9 @@ class _Compiler:
         if isinstance(writer, Fixed) and isinstance(reader, Fixed):
             return _read_fixed(writer.size, conversion(reader, "fixed"))
         assert isinstance(writer, Primitive)
-        return _read_primitive(writer.kind, conversion(reader, writer.kind))
+        read = _read_primitive(writer.kind, conversion(reader, writer.kind))
+        convert = plain_value(reader) if self._plain else None
+        return read if convert is None else _converted(read, convert)
 
     def _read_branches(self, writer: Union, reader: AvroType) -> Read:
         reads: list[Read] = []
@@ -155,20 +167,20 @@ class _Compiler:
     def _into_union(self, writer: AvroType, reader: Union) -> Read:
         index = _branch_for(writer, reader)
         inner = self.read(writer, reader.branches[index])
-        shape = union_shape(reader)
-        return inner if shape is not UnionShape.MEMBERS else _member(inner, reader, index)
+        wrapped = union_shape(reader) is UnionShape.MEMBERS and not self._plain
+        return _member(inner, reader, index) if wrapped else inner
 
     def _read_record(self, writer: Record, reader: Record) -> Read:
         wrong = [one for one in incompatibilities(reader, writer) if not one.path]
         if wrong:
             raise SchemaError(wrong[0].why)
         wanted: dict[int, tuple[str, AvroType]] = {}
-        absent: list[tuple[str, object]] = []
+        absent: list[Field] = []
         for one, written in paired_fields(reader, writer):
             if written is not None:
                 wanted[id(written)] = (one.name, one.type)
             elif one.has_default:
-                absent.append((one.name, default_value(one.type, one.default)))
+                absent.append(one)
             else:
                 raise SchemaError(
                     f"{writer.name} has no such field, and the reader has no default",
@@ -183,7 +195,7 @@ class _Compiler:
                 inner = f"{field.name}.{error.path}" if error.path else field.name
                 raise SchemaError(error.problem, path=inner) from error
             steps.append((name, step))
-        return _read_fields(steps, absent)
+        return _read_fields(steps, absent, self._plain)
 
     # -- skipping ------------------------------------------------------------------------------
 
@@ -257,9 +269,15 @@ def _member(inner: Read, reader: Union, index: int) -> Read:
     return inner if name is None else lambda datum: {name: inner(datum)}
 
 
-def _read_fields(steps: list[tuple[str | None, Read]], absent: list[tuple[str, object]]) -> Read:
+def _read_fields(steps: list[tuple[str | None, Read]], absent: list[Field], plain: bool) -> Read:
+    def defaults() -> dict[str, object]:
+        return {one.name: default_value(one.type, one.default, plain=plain) for one in absent}
+
+    shared = defaults()
+
     def read(datum: Datum) -> object:
-        found = dict(absent)
+        # a program may change the lists of its own values
+        found = defaults() if plain and absent else dict(shared)
         for name, step in steps:
             if name is None:
                 step(datum)
@@ -295,7 +313,7 @@ def _read_list(item: Read, *, kept: bool = True) -> Read:
     return read
 
 
-def _read_map(item: Read, *, kept: bool = True) -> Read:
+def _read_map(item: Read, *, kept: bool = True, as_dict: bool = False) -> Read:
     text = _read_primitive("string", as_text if kept else None)
 
     def read(datum: Datum) -> object:
@@ -306,7 +324,7 @@ def _read_map(item: Read, *, kept: bool = True) -> Read:
                 value = item(datum)
                 if kept:
                     found[key] = value
-        return list(found.items())
+        return found if as_dict else list(found.items())
 
     return read
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from parley.serdes.avro.columns import array_of, arrow_type
-from parley.serdes.avro.contract import DecodedGroup
 from parley.serdes.avro.model import AvroType, Primitive, Union
-from parley.serdes.avro.reading import DatumFault, compile_reader, read_datum
+from parley.serdes.avro.reading import compile_reader, read_datum
+from parley.serdes.faults import DatumFault
+from parley.serdes.formats import DecodedGroup
 from parley.serdes.frames import Buffer
 
 
