@@ -16,13 +16,14 @@ from confluent_kafka.schema_registry import (
     header_schema_id_serializer,
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from parley import EARLIEST, LATEST, AsyncProducer, Client, Producer, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, SchemaError, SchemaNotFoundError
 from parley.registry import RegisteredSchema, Schema, SchemaRegistryClient
-from parley.serdes import AvroDecoder, ColumnEncoder, Deserializer, Serializer
+from parley.serdes import AvroDecoder, ColumnDecoder, ColumnEncoder, Deserializer, Serializer
 
 pytestmark = pytest.mark.foreign
 
@@ -153,6 +154,42 @@ def test_which_schema_is_written_with(
         registry.choose_schema("latest")
     with pytest.raises(SchemaNotFoundError):
         Serializer(registry, "nothing-there")(1)
+
+
+def test_json_both_ways(theirs: TheirClient, registry: SchemaRegistryClient) -> None:
+    described = {
+        "title": "City",
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "people": {"type": "integer"},
+            "founded": {"oneOf": [{"type": "null"}, {"type": "string", "format": "date"}]},
+        },
+        "required": ["name"],
+    }
+    value = {"name": "Zürich", "people": 5, "founded": None}
+    their = JSONSerializer(json.dumps(described), theirs)
+    message = their(value, context("j"))
+    assert message is not None
+    assert Deserializer(registry, value_format="json")(message) == value
+    ours = Serializer(registry, "j-value", value_format="json")
+    their_read = JSONDeserializer(None, schema_registry_client=theirs)
+    assert their_read(ours(value), context("j")) == value
+    assert ours(value)[:5] == message[:5], "the same schema"  # type: ignore[index]
+
+    schema = registry.get_latest_version("j-value").schema
+    decoder = ColumnDecoder(registry, schema, value_format="json")
+    column = decoder.decode_values(pa.array([message, ours(value), None], pa.binary())).array
+    assert column.to_pylist() == [value, value, None]
+    encoder = ColumnEncoder(registry, "j-value", value_format="json")
+    messages = encoder.encode_values(column).array.to_pylist()
+    fewer = {"name": "Zürich", "people": 5}
+    assert [their_read(one, context("j")) for one in messages] == [fewer, fewer, None]
+    derived = ColumnEncoder(
+        registry, "derived-value", None, value_format="json", auto_register_schemas=True
+    )
+    messages = derived.encode_values(column).array.to_pylist()
+    assert their_read(messages[0], context("derived")) == fewer
 
 
 async def test_producers_take_serializers(

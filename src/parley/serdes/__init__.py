@@ -12,9 +12,9 @@ columns of Arrow.
 
 Map: `framing` lists the framings, `frames` is what they have in common: `confluent`, `apicurio`,
 `glue` and `single_object`, whose `fingerprint` is here too. `schemas` are texts and references;
-`formats` says what one can do once it is parsed, as `avro` does. `serializer`, `encoder` and
-`decoder` are the calls: `writer_schema` finds what is written, `writers` what was, and `faults` are
-what is wrong with values.
+`formats` says what one can do once it is parsed, as `avro` and `json_schema` do. `serializer`,
+`encoder` and `decoder` are the calls: `writer_schema` finds what is written, `writers` what was,
+and `faults` are what is wrong with values.
 """
 
 from __future__ import annotations

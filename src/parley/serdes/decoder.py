@@ -52,7 +52,7 @@ class ColumnDecoder:
 
     `source` knows writers' schemas: a `SchemaRegistryClient`, or anything with its `get_schema_for`
     and `get_references`. `schema` is the reader's; with `columns` only those of its fields are
-    decoded. `value_format` is avro. `framing` is a name of
+    decoded. `value_format` is avro or json. `framing` is a name of
     `parley.serdes.FRAMINGS`, or a framing; with "none" messages were written with `schema` itself,
     and with "single-object" (Avro) with it or one of `known`. `message` is the Protobuf message, by
     its full name; without it the schema's first. `on_schema_error` is "fail" (raise at the first

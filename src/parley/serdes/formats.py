@@ -95,6 +95,7 @@ class ValueFormat(Protocol):
 
 _HOMES = {
     "avro": ("parley.serdes.avro.format", "AvroFormat"),
+    "json": ("parley.serdes.json_schema.format", "JsonFormat"),
 }
 FORMATS = tuple(_HOMES)
 """The names that `value_format` takes."""

@@ -28,7 +28,7 @@ class Serializer:
     `registry` is a `SchemaRegistryClient`. `schema` is a Schema, or a text that the registry
     understands: "latest" (of `subject`), "id:7", "subject:orders-value:3", "file:orders.avsc".
     A schema that is not registered under `subject` is registered with `auto_register_schemas`, and
-    is an error without. `value_format` is avro; `framing` how a message names its
+    is an error without. `value_format` is avro or json; `framing` how a message names its
     schema. Framings of headers have no function: use `frame`. `message` is the Protobuf message, by
     its full name. `ref` is what names the schema where this registry's protocol has no such name
     (AWS Glue's versions, Apicurio's global ids).
