@@ -42,6 +42,7 @@ _WITHOUT_DOCSTRING = {"__version__": "The version of parley that is installed."}
 _OPTION_GROUPS = (
     "ClientOptions",
     "FetchOptions",
+    "SchemaOptions",
     "ProduceOptions",
     "ConsumerOptions",
     "ShareConsumerOptions",

@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 import parley
+import parley.client
 from reference.markdown import attribute_docs, docstring, prose, table
 
 GROUPS = (
@@ -19,6 +20,11 @@ GROUPS = (
         "FetchOptions",
         "Reading",
         "Given to `fetch` and `fetch_many` as `options=FetchOptions(...)`.",
+    ),
+    (
+        "SchemaOptions",
+        "Schemas",
+        'Given to `fetch` and `fetch_many` by name: `value_format="avro"`.',
     ),
     ("ProduceOptions", "Writing", "Given to `produce` and `transaction_producer`."),
     (
@@ -49,7 +55,7 @@ def options_page() -> str:
     ]
     inherited: set[str] = set()
     for name, title, use in GROUPS:
-        group = getattr(parley, name)
+        group = getattr(parley.client, name)
         fields = [
             field
             for field in dataclasses.fields(group)

@@ -42,6 +42,7 @@ _NAMES = {
         "ProduceOptions",
         "split_properties",
     ),
+    "parley.client.options.schema_options": ("SchemaOptions",),
     "parley.client.produce.chunk": ("Acknowledgement", "AsyncAcknowledgement"),
     "parley.client.producer.async_producer": ("AsyncProducer",),
     "parley.client.producer.core": ("FailedRecords",),
@@ -183,6 +184,7 @@ if TYPE_CHECKING:
         option_names as option_names,
         read_properties as read_properties,
     )
+    from parley.client.options.schema_options import SchemaOptions as SchemaOptions
     from parley.client.options.values import ClientOptionValues as ClientOptionValues
     from parley.client.produce.chunk import (
         Acknowledgement as Acknowledgement,

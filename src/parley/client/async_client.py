@@ -28,7 +28,7 @@ from parley.client.options.client_options import (
     ProduceOptions,
     client_options,
 )
-from parley.client.options.values import ClientOptionValues
+from parley.client.options.values import ClientOptionValues, SchemaOptionValues
 from parley.client.results import (
     ConsumerGroupMetadata,
     EpochEndOffset,
@@ -40,6 +40,7 @@ from parley.client.transactions.calls import AsyncTransactions
 from parley.errors import LocalProtocolError
 from parley.messages import Message, Request
 from parley.net import Backend, Clock
+from parley.net.http_client import in_thread
 from parley.schema import ApiKey
 from parley.types import Names, OffsetAndMetadata, Several, TopicPartition, text
 from parley.versions import BrokerVersions, Feature, VersionRange
@@ -284,12 +285,14 @@ class AsyncClient(AsyncAdministration):
         start: int | Spec,
         end: int | Spec | None = None,
         options: FetchOptions | None = None,
+        **schemas: Unpack[SchemaOptionValues],
     ) -> AsyncGenerator[pyarrow.RecordBatch, None]:
         """Yield a partition's records from `start` up to, not including, `end` (None: forever).
 
-        See `fetch_many` for what is raised. Close the iterator (`aclosing`) when leaving it early.
+        See `fetch_many` for what is raised, and for `schemas`. Close the iterator (`aclosing`) when
+        leaving it early.
         """
-        reading = self.fetch_many({arguments.partition(tp): (start, end)}, options)
+        reading = self.fetch_many({arguments.partition(tp): (start, end)}, options, **schemas)
         try:
             async for found in reading:
                 yield found.batch
@@ -297,7 +300,10 @@ class AsyncClient(AsyncAdministration):
             await reading.aclose()
 
     async def fetch_many(
-        self, ranges: Mapping[TopicPartition, Range], options: FetchOptions | None = None
+        self,
+        ranges: Mapping[TopicPartition, Range],
+        options: FetchOptions | None = None,
+        **schemas: Unpack[SchemaOptionValues],
     ) -> AsyncGenerator[FetchedBatch, None]:
         """Yield the records of several partitions as they come: in order only within each.
 
@@ -305,14 +311,23 @@ class AsyncClient(AsyncAdministration):
         Follows leaders as they move. Raises DataLossError where promised offsets are gone,
         CorruptRecordError where records are damaged, the broker's error otherwise; in each case
         after everything in front was yielded, and fetching again from there meets the same.
+
+        `value_format` or `key_format` (avro, json) makes typed columns of values or keys, by the
+        schemas of `schema_registry_url`: `SchemaOptions` has all options. Raises SchemaDecodeError
+        for a message that cannot be decoded, unless on_schema_error="null".
         """
         options = options if options is not None else FetchOptions()
         from parley.client.fetch.decode import decode
 
+        typed = None
+        if schemas:
+            from parley.client.fetch.typed import typed_for
+
+            typed = await in_thread(partial(typed_for, ranges, **schemas))
         reading = await open_read(await self._started(), ranges, options)
         try:
             while (raw := await reading.next()) is not None:
-                batches = decode(raw, options)
+                batches = decode(raw, options, typed)
                 del raw  # it holds the receive buffer
                 while (found := await asyncio.to_thread(next, batches, None)) is not None:
                     yield found

@@ -34,7 +34,7 @@ from parley.client.options.client_options import (
     ProduceOptions,
     client_options,
 )
-from parley.client.options.values import ClientOptionValues
+from parley.client.options.values import ClientOptionValues, SchemaOptionValues
 from parley.client.produce.calls import write_blocking
 from parley.client.results import (
     FetchedBatch,
@@ -159,20 +159,33 @@ class Client(Administration):
         start: int | Spec,
         end: int | Spec | None = None,
         options: FetchOptions | None = None,
+        **schemas: Unpack[SchemaOptionValues],
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield a partition's records from `start` up to, not including, `end` (None: forever)."""
-        for found in self.fetch_many({arguments.partition(tp): (start, end)}, options):
+        """Yield a partition's records from `start` up to, not including, `end` (None: forever).
+
+        With `value_format` or `key_format` values or keys are typed columns: see `SchemaOptions`.
+        """
+        for found in self.fetch_many({arguments.partition(tp): (start, end)}, options, **schemas):
             yield found.batch
 
     def fetch_many(
-        self, ranges: Mapping[TopicPartition, Range], options: FetchOptions | None = None
+        self,
+        ranges: Mapping[TopicPartition, Range],
+        options: FetchOptions | None = None,
+        **schemas: Unpack[SchemaOptionValues],
     ) -> Iterator[FetchedBatch]:
         """Yield the records of several partitions as they come: in order only within each.
 
         The next answer is received while this thread decodes the one before; leaving the iterator
-        ends that.
+        ends that. With `value_format` or `key_format` values or keys are typed columns: see
+        `SchemaOptions`.
         """
         options = options if options is not None else FetchOptions()
+        typed = None
+        if schemas:
+            from parley.client.fetch.typed import typed_for
+
+            typed = typed_for(ranges, **schemas)
         client, loop = self._async(), shared_loop()
 
         async def begin() -> BoundedRead:
@@ -181,7 +194,7 @@ class Client(Administration):
         reading = loop.call(begin())
         try:
             while (raw := loop.call(reading.next())) is not None:
-                batches = decode(raw, options)
+                batches = decode(raw, options, typed)
                 del raw  # it holds the receive buffer
                 yield from batches
         finally:

@@ -158,6 +158,8 @@ def test_the_calls_that_take_several_names_are_these() -> None:
         "Security.__init__(mechanisms)",
         "Security.__init__(hosts)",
         "record_shape(columns)",
+        "SchemaOptions.__init__(value_columns)",
+        "SchemaOptions.__init__(key_columns)",
     }
     assert found == clients | owned | consumers | others
 

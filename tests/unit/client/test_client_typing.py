@@ -30,6 +30,7 @@ from parley.client import (
     FetchOptions,
     ProduceOptions,
     ProducerOptions,
+    SchemaOptions,
     ShareConsumerOptions,
 )
 from parley.client.consumer.option_values import ConsumerOptionValues
@@ -39,12 +40,15 @@ from parley.client.options.values import (
     FetchOptionValues,
     Milliseconds,
     ProduceOptionValues,
+    SchemaOptionValues,
 )
 from parley.client.producer import record
 from parley.client.producer.option_values import ProducerOptionValues
 from parley.client.share.option_values import ShareConsumerOptionValues
 from parley.errors import ConfigError
 from parley.net.options import TokenProvider
+from parley.registry import RegistryOptions, SchemaRegistryClient
+from parley.serdes import Schema
 
 RIGHT = """
 import asyncio
@@ -337,6 +341,7 @@ def test_every_wrong_line_is_found_and_no_other(lines: dict[str, set[int]]) -> N
     [
         (ClientOptionValues, ClientOptions),
         (FetchOptionValues, FetchOptions),
+        (SchemaOptionValues, SchemaOptions),
         (ConsumerOptionValues, ConsumerOptions),
         (ProduceOptionValues, ProduceOptions),
         (ProducerOptionValues, ProducerOptions),
@@ -348,6 +353,9 @@ def test_the_typed_names_are_those_of_the_options(values: Any, group: Any) -> No
         "ssl": ssl,
         "Assignor": Assignor,
         "BatchShape": BatchShape,
+        "RegistryOptions": RegistryOptions,
+        "Schema": Schema,
+        "SchemaRegistryClient": SchemaRegistryClient,
         "TokenProvider": TokenProvider,
         "Partitioner": record.Partitioner,
         "ProducerInterceptor": record.ProducerInterceptor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from parley.client.fetch.state import RawFetch
 from parley.client.options.client_options import FetchOptions
@@ -10,10 +11,15 @@ from parley.client.results import FetchedBatch
 from parley.client.shapes import default_shape
 from parley.records import ReadOptions, decode_columns
 
+if TYPE_CHECKING:
+    from parley.client.fetch.typed import TypedBatches
 
-def decode(raw: RawFetch, options: FetchOptions) -> Iterator[FetchedBatch]:
+
+def decode(
+    raw: RawFetch, options: FetchOptions, typed: TypedBatches | None = None
+) -> Iterator[FetchedBatch]:
     """Yield the rows of record bytes, in batches of at most `max_batch_rows` and `max_batch_bytes`
-    where record batches allow it.
+    where record batches allow it; with keys and values decoded by `typed`.
 
     Raises CorruptRecordError, naming topic, partition and offset, after everything in front of the
     damage was yielded. Bytes without rows (control records, aborted or compacted ones) yield
@@ -39,4 +45,8 @@ def decode(raw: RawFetch, options: FetchOptions) -> Iterator[FetchedBatch]:
     for chunk in chunks:
         if chunk.columns.rows:
             batch = shape.build(chunk.columns, raw.tp)
-            yield FetchedBatch(raw.tp, batch, chunk.next_offset, chunk.last_leader_epoch)
+            found = FetchedBatch(raw.tp, batch, chunk.next_offset, chunk.last_leader_epoch)
+            if typed is None:
+                yield found
+            else:
+                yield from typed.decode(found)

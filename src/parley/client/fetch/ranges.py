@@ -22,14 +22,19 @@ Bound = int | Spec | None
 Range = int | Spec | tuple[int | Spec, Bound] | PartitionRange
 
 
+def by_partition(ranges: Mapping[TopicPartition, Range]) -> Mapping[TopicPartition, Range]:
+    """Return what a caller asks to read. Raises ConfigError for what names no partitions."""
+    return arguments.by_partition(
+        "ranges", ranges, 'TopicPartition("flights", 0): (EARLIEST, LATEST)'
+    )
+
+
 async def open_read(
     cluster: Cluster, ranges: Mapping[TopicPartition, Range], options: FetchOptions
 ) -> BoundedRead:
     """Return a read that has begun. Raises ConfigError, or the error of a missing partition."""
     arguments.instance("options", options, FetchOptions)
-    ranges = arguments.by_partition(
-        "ranges", ranges, 'TopicPartition("flights", 0): (EARLIEST, LATEST)'
-    )
+    ranges = by_partition(ranges)
     bounds = {tp: _bounds(tp, value) for tp, value in ranges.items()}
     patience_ms = (
         options.patience_ms

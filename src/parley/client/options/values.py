@@ -7,17 +7,19 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
-from parley.types import Secret
+from parley.types import Names, Secret
 
 if TYPE_CHECKING:
     import ssl
 
     from parley.client.shapes import BatchShape
     from parley.net.options import TokenProvider
+    from parley.registry import RegistryOptions, SchemaRegistryClient
+    from parley.serdes import Schema
 
 Milliseconds: TypeAlias = int | timedelta
 
@@ -92,6 +94,24 @@ class FetchOptionValues(TypedDict, total=False):
     max_decompressed_bytes: int
     patience_ms: Milliseconds | None
     shape: BatchShape | None
+
+
+class SchemaOptionValues(TypedDict, total=False):
+    """The options of SchemaOptions."""
+
+    value_format: str | None
+    key_format: str | None
+    schema_registry_url: str | None
+    value_subject: str | None
+    key_subject: str | None
+    value_framing: str
+    key_framing: str
+    on_schema_error: str
+    value_schema: Schema | str
+    key_schema: Schema | str
+    value_columns: Names | None
+    key_columns: Names | None
+    schema_registry: SchemaRegistryClient | RegistryOptions | Mapping[str, object] | None
 
 
 class ProduceOnlyValues(TypedDict, total=False):
