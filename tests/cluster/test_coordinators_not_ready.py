@@ -4,10 +4,8 @@ are being made (15). What each release answers, and that clients come through it
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from types import MappingProxyType
-from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -16,128 +14,26 @@ from parley.client import AsyncClient, OffsetAndMetadata
 from parley.devcluster import AsyncLocalCluster, ClusterSettings
 from parley.errors import CoordinatorLoadInProgressError
 from parley.messages import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    DeleteGroupsRequest,
     DescribeGroupsRequest,
-    DescribeShareGroupOffsetsRequest,
     DescribeTransactionsRequest,
-    EndTxnRequest,
-    FindCoordinatorRequest,
     HeartbeatRequest,
     InitProducerIdRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
     ListGroupsRequest,
-    ListTransactionsRequest,
-    Message,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    ShareGroupDescribeRequest,
-    ShareGroupHeartbeatRequest,
-    SyncGroupRequest,
-    TxnOffsetCommitRequest,
 )
-from parley.schema import VersionRange
-from parley.versions.releases import release_number
 
+from .coordinator_requests import (
+    LOADING,
+    NAME,
+    NOT_AVAILABLE,
+    NOT_COORDINATOR,
+    OF_GROUPS,
+    OF_TRANSACTIONS,
+    finding,
+    newer,
+)
 from .lone_member import GROUP, MODERN, SETTINGS, TOPIC, TP, Lone, Seen, lone
 
-NAME = "copier"
-LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
-
-
-class Asked(NamedTuple):
-    """A request, the first release that has it, and the answer's code by release."""
-
-    since: str
-    request: Message
-    codes: Mapping[str, int] = MappingProxyType({"0": NOT_COORDINATOR, "2.0": LOADING})
-    allowed: VersionRange | None = None
-
-    def expected(self, release: str) -> int:
-        return [code for since, code in self.codes.items() if not newer(since, release)][-1]
-
-
-def newer(since: str, release: str) -> bool:
-    return since != "0" and release_number(since) > release_number(release)
-
-
-def fetch_of_several() -> OffsetFetchRequest:
-    group = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=GROUP, topics=None)
-    return OffsetFetchRequest(groups=[group], require_stable=True)
-
-
-def finding(release: str, name: str, kind: int = 0) -> FindCoordinatorRequest:
-    if newer("3.0", release):
-        return FindCoordinatorRequest(key=name, key_type=kind)
-    return FindCoordinatorRequest(key_type=kind, coordinator_keys=[name])
-
-
-def transactional(kind: type[TxnOffsetCommitRequest]) -> TxnOffsetCommitRequest:
-    part = kind.TxnOffsetCommitRequestPartition(committed_offset=1)
-    topic = kind.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[part])
-    return kind(transactional_id=NAME, group_id=GROUP, topics=[topic])
-
-
-def adding() -> AddPartitionsToTxnRequest:
-    kind = AddPartitionsToTxnRequest
-    topics = [kind.AddPartitionsToTxnTopic(name=TOPIC, partitions=[0])]
-    return kind(v3_and_below_transactional_id=NAME, v3_and_below_topics=topics)
-
-
-COMMITTED = OffsetCommitRequest.OffsetCommitRequestPartition(committed_offset=5)
-COMMIT = OffsetCommitRequest.OffsetCommitRequestTopic(name=TOPIC, partitions=[COMMITTED])
-OF_GROUPS = [
-    Asked("0.9", JoinGroupRequest(
-        group_id=GROUP, session_timeout_ms=10_000, rebalance_timeout_ms=10_000,
-        protocol_type="consumer",
-        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name="range")],
-    )),
-    Asked("0.9", SyncGroupRequest(
-        group_id=GROUP, member_id="m", generation_id=1, protocol_type="consumer",
-        protocol_name="range",
-    ), {"0": NOT_COORDINATOR, "2.0": 27, "4.0": LOADING}),
-    Asked("0.9", HeartbeatRequest(group_id=GROUP, member_id="m", generation_id=1),
-          {"0": NOT_COORDINATOR, "2.0": 0}),
-    Asked("0.9", LeaveGroupRequest(group_id=GROUP, member_id="m"), allowed=VersionRange(0, 2)),
-    Asked("2.4", LeaveGroupRequest(
-        group_id=GROUP, members=[LeaveGroupRequest.MemberIdentity(member_id="m")]
-    ), allowed=VersionRange(3, 5)),
-    Asked("0.9", OffsetCommitRequest(group_id=GROUP, topics=[COMMIT]), allowed=VersionRange(1, 9)),
-    Asked("0.10.2", OffsetFetchRequest(group_id=GROUP, topics=None), allowed=VersionRange(2, 7)),
-    Asked("3.0", fetch_of_several(), allowed=VersionRange(8, 9)),
-    Asked("0.9", DescribeGroupsRequest(groups=[GROUP])),
-    Asked("0.9", ListGroupsRequest(), {"0": LOADING}),
-    Asked("1.1", DeleteGroupsRequest(groups_names=[GROUP])),
-    Asked("2.4", OffsetDeleteRequest(group_id=GROUP)),
-    Asked("0.11", transactional(TxnOffsetCommitRequest),
-          {"0": NOT_COORDINATOR, "2.0": LOADING, "2.6": NOT_AVAILABLE}, VersionRange(0, 1)),
-    Asked("2.5", transactional(TxnOffsetCommitRequest), allowed=VersionRange(2, 4)),
-    Asked("4.0", ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="m")),
-    Asked("4.0", ConsumerGroupDescribeRequest(group_ids=[GROUP])),
-    Asked("4.2", ShareGroupHeartbeatRequest(
-        group_id=GROUP, member_id="m", subscribed_topic_names=[TOPIC])),
-    Asked("4.2", ShareGroupDescribeRequest(group_ids=[GROUP])),
-    Asked("4.2", DescribeShareGroupOffsetsRequest(
-        groups=[DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
-            group_id=GROUP, topics=None)])),
-]  # fmt: skip
-OF_TRANSACTIONS = [
-    Asked(
-        "0.11",
-        InitProducerIdRequest(transactional_id=NAME, transaction_timeout_ms=60_000),
-        {"0": LOADING},
-    ),
-    Asked("0.11", adding(), {"0": LOADING}, allowed=VersionRange(0, 3)),
-    Asked("0.11", AddOffsetsToTxnRequest(transactional_id=NAME, group_id=GROUP), {"0": LOADING}),
-    Asked("0.11", EndTxnRequest(transactional_id=NAME), {"0": LOADING}),
-    Asked("3.0", DescribeTransactionsRequest(transactional_ids=[NAME]), {"0": LOADING}),
-    Asked("3.0", ListTransactionsRequest(), {"0": LOADING}),
-]
+OLDER = pytest.mark.matrix
 RELEASES = [
     pytest.param(release, marks=[] if release in ("1.1", "3.9", "4.3") else [pytest.mark.matrix])
     for release in ("0.9", "0.11", "1.1", "2.0", "2.4", "2.6", "3.0", "3.9", "4.0", "4.2", "4.3")
@@ -261,13 +157,18 @@ def test_only_the_broker_that_is_held_keeps_on_loading() -> None:
         assert one.time.run(client.committed_offsets(GROUP, [TP])) == {TP: OffsetAndMetadata(7)}
 
 
-@pytest.mark.parametrize("how", [{}, MODERN], ids=["classic", "consumer"])
-@pytest.mark.parametrize("release", ["1.1", "3.9", "4.3"])
+@pytest.mark.parametrize(
+    ("release", "how"),
+    [
+        pytest.param("1.1", {}, marks=OLDER),
+        ("3.9", {}),
+        ("4.3", {}),
+        ("4.3", MODERN),
+    ],
+)
 def test_h18_a_member_goes_on_when_its_coordinator_has_loaded(
     release: str, how: dict[str, object]
 ) -> None:
-    if how and release != "4.3":
-        return
     with lone(release, **how) as one:
         one.time.run(one.consumer.commit({TP: 3}))
         one.cluster.scenes.hold_loading()
@@ -313,7 +214,9 @@ def test_a_rebalance_that_meets_a_coordinator_that_loads_ends_well() -> None:
         assert one.after().id_kept
 
 
-@pytest.mark.parametrize("release", ["0.11", "3.9", "4.3"])
+@pytest.mark.parametrize(
+    "release", [pytest.param("0.11", marks=OLDER), pytest.param("3.9", marks=OLDER), "4.3"]
+)
 def test_offsets_in_a_transaction_wait_for_both_coordinators(release: str) -> None:
     with coordinators(release) as (one, client):
         producer = client.transactions.producer(NAME, transaction_timeout_ms=60_000)
@@ -336,7 +239,7 @@ def test_offsets_in_a_transaction_wait_for_both_coordinators(release: str) -> No
         one.time.run(producer.close())
 
 
-@pytest.mark.parametrize("release", ["2.4", "4.3"])
+@pytest.mark.parametrize("release", [pytest.param("2.4", marks=OLDER), "4.3"])
 def test_a_transaction_goes_on_when_its_coordinator_has_loaded(release: str) -> None:
     """From 4.0 on leaders ask it for each first batch (KIP-890): NOT_ENOUGH_REPLICAS meanwhile."""
     with coordinators(release) as (one, client):
@@ -405,7 +308,9 @@ def test_an_operator_waits_for_groups_that_are_being_loaded() -> None:
         one.time.run(client.delete_groups([GROUP]))
 
 
-@pytest.mark.parametrize("release", ["0.9", "2.4", "4.3"])
+@pytest.mark.parametrize(
+    "release", [pytest.param("0.9", marks=OLDER), pytest.param("2.4", marks=OLDER), "4.3"]
+)
 def test_h19_where_nobody_leads_the_partition_there_is_no_coordinator(release: str) -> None:
     with coordinators(release, offsets_topic_replication_factor=1) as (one, client):
         broker = group_at(one.cluster)
@@ -423,7 +328,9 @@ def test_h19_where_nobody_leads_the_partition_there_is_no_coordinator(release: s
         assert looking.result() == {TP: OffsetAndMetadata(7)}
 
 
-@pytest.mark.parametrize("release", ["0.9", "0.11", "4.3"])
+@pytest.mark.parametrize(
+    "release", [pytest.param("0.9", marks=OLDER), pytest.param("0.11", marks=OLDER), "4.3"]
+)
 def test_the_topics_of_coordinators_take_time_to_be_made(release: str) -> None:
     made = ClusterSettings(
         start_time_ms=SETTINGS.start_time_ms,
