@@ -101,17 +101,19 @@ class Face:
         return next(found) if inspect.isgenerator(found) else found
 
     def call(self, where: Any, name: str, given: dict[str, Any]) -> Any:
-        """Call with `partitions` as the variable arguments that they are in some calls."""
+        """Call with `partitions` as the variable arguments that they are in some calls, and
+        `schemas` as the names that they are.
+        """
         method = getattr(where, name)
         given = {
             key: value() if inspect.isfunction(value) else value for key, value in given.items()
         }
-        variable = [
-            one.name
-            for one in inspect.signature(method).parameters.values()
-            if one.kind is one.VAR_POSITIONAL
-        ]
+        parameters = inspect.signature(method).parameters.values()
+        variable = [one.name for one in parameters if one.kind is one.VAR_POSITIONAL]
         arguments = [given.pop(one) for one in variable]
+        for one in parameters:
+            if one.kind is one.VAR_KEYWORD:
+                given |= given.pop(one.name)
         return self.do(method, *arguments, **given)
 
     def close(self) -> None:

@@ -54,6 +54,17 @@ OFFSETS = ("earliest", -1, 1.5, True, None, [], (1, 2), (1, "m", 3), OffsetAndMe
 PLACES = ("earliest", "EARLIEST", -2, 1.5, True, b"", [], Timestamp(-1), Timestamp("1"),
     Timestamp(2**63), 2**63,  # type: ignore[arg-type]
     OffsetSpec("earliest", "x"), ("earliest", None))  # type: ignore[arg-type]  # fmt: skip
+SCHEMAS = (
+    {"value_format": 5},
+    {"value_format": "avor"},
+    {"value_formats": "avro"},
+    {"value_format": "avro"},
+    {"value_format": "avro", "value_schema": 5},
+    {"value_format": "avro", "schema_registry_url": 5},
+    {"schema_registry_url": "http://127.0.0.1:1"},
+)
+"""Options by name, which a fetch takes beside its own parameters."""
+
 OPTIONS = ("all", 5, {}, ConsumerGroupMetadata("group"))
 
 
@@ -215,16 +226,17 @@ CLIENT = {
         {"group_id": (*TEXTS, None), "partitions": SOME_TP_LISTS, "timeout_ms": TIMEOUTS},
     ),
     "fetch": Call(
-        {"tp": TP, "start": 0, "end": 1, "options": FetchOptions()},
+        {"tp": TP, "start": 0, "end": 1, "options": FetchOptions(), "schemas": {}},
         {
             "tp": TP_VALUES,
             "start": (*PLACES, None),
             "end": PLACES,
             "options": (*OPTIONS, ProduceOptions()),
+            "schemas": SCHEMAS,
         },
     ),
     "fetch_many": Call(
-        {"ranges": {TP: (EARLIEST, LATEST)}, "options": FetchOptions()},
+        {"ranges": {TP: (EARLIEST, LATEST)}, "options": FetchOptions(), "schemas": {}},
         {
             "ranges": by_partition(
                 *PLACES,
@@ -239,6 +251,7 @@ CLIENT = {
                 right=(0, 1),  # type: ignore[arg-type]
             ),
             "options": (*OPTIONS, ProduceOptions()),
+            "schemas": SCHEMAS,
         },
     ),
     "produce": Call(
