@@ -340,3 +340,17 @@ def test_framings_and_their_headers() -> None:
         Serializer(None, schema=Schema("{}", "JSON"), framing="none")({})
     assert Serializer(None, schema=schema(CITY), framing="none")(None) is None
     assert Deserializer(None, schema(CITY), framing="none")(None) is None
+
+
+def test_a_number_goes_into_the_branch_that_keeps_it() -> None:
+    for described, value, branch in (
+        (["double", "long"], 1, 1),
+        (["float", "double"], 0.1, 1),
+        (["long", "double"], 0.1, 1),
+        (["double", "string"], 1, 0),
+        (["boolean", "int"], True, 0),
+    ):
+        datum = serializer(described)(value)  # type: ignore[arg-type]
+        assert datum is not None
+        assert datum[0] == 2 * branch, described
+        assert deserializer(described)(datum) == value  # type: ignore[arg-type]
