@@ -10,6 +10,7 @@ import pytest
 from parley import AsyncProducer, Client, TopicPartition
 from parley.client import EARLIEST, LATEST
 from parley.devcluster import LocalCluster
+from parley.devcluster.faults.faults import EVERY_TIME
 from parley.errors import KafkaError
 from parley.testing.delivery import Delivery, settle_account
 
@@ -103,6 +104,33 @@ def test_each_record_is_acknowledged_once_and_in_order_or_its_failure_is_known(
     if not cancel:
         assert not failed
         assert not doubt
+
+
+def test_a_leader_that_moved_after_it_wrote_leaves_a_record_in_doubt(cluster: LocalCluster) -> None:
+    """Kafka answers so where leadership moves between the append and the last replica's fetch. The
+    next record has another sequence: else the broker would take it for the one that it has.
+    """
+    cluster.create_topic("moved", partitions=1, replication_factor=3)
+
+    async def work() -> None:
+        options = {"delivery_timeout_ms": 2_000, "linger_ms": 0}
+        async with AsyncProducer(bootstrap_servers=cluster.bootstrap_servers, **options) as hasty:
+            await hasty.send_and_wait("moved", b"0")
+            cluster.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", executed=True)
+            cluster.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=EVERY_TIME)
+            first = await hasty.send("moved", b"1")
+            with pytest.raises(KafkaError):
+                await first
+            assert first.in_doubt
+            cluster.faults.clear()
+            metadata = await hasty.send_and_wait("moved", b"2")
+            assert metadata.offset == 2
+
+    asyncio.run(work())
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+        (batch, *more) = client.fetch(TopicPartition("moved", 0), EARLIEST, LATEST)
+        values = [v for one in (batch, *more) for v in one.column("value").to_pylist()]
+    assert values == [b"0", b"1", b"2"]
 
 
 @pytest.mark.long

@@ -178,21 +178,30 @@ def test_an_answer_that_comes_after_its_call_was_given_up_still_counts() -> None
         (UnsupportedVersionError("too old"), False),
         (broker_error(10), False),
         (broker_error(45), False),
-        (broker_error(6), False),
+        (broker_error(6), True),
+        (broker_error(19), False),
     ],
 )
 def test_a_batch_is_in_doubt_where_nobody_said_that_it_was_not_written(
     error: KafkaError, doubtful: bool
 ) -> None:
-    assert leaves_in_doubt(error) is doubtful
     state = log()
     given_up = flying(state)
+    assert leaves_in_doubt(error, given_up) is doubtful
     given_up.in_doubt = doubtful
     given_up.call.error = error
     state.failed(given_up, 0, 0, 1)
     assert state.in_doubt is doubtful
     state.renumber()
     assert not state.in_doubt
+
+
+def test_a_leader_that_waited_for_nobody_has_not_written_where_it_says_that_it_leads_no_more() -> (
+    None
+):
+    alone = flying(log())
+    alone.acks = 1
+    assert not leaves_in_doubt(broker_error(6), alone)
 
 
 @pytest.mark.parametrize(("code", "log_start_offset"), [(45, -1), (59, 10)])

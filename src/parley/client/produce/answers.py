@@ -19,6 +19,7 @@ from parley.errors import (
 )
 from parley.errors.codes import (
     MESSAGE_TOO_LARGE,
+    NOT_LEADER_OR_FOLLOWER,
     RECORD_LIST_TOO_LARGE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -88,9 +89,12 @@ def judge(
     )
 
 
-def leaves_in_doubt(error: KafkaError) -> bool:
+def leaves_in_doubt(error: KafkaError, batch: OutBatch) -> bool:
     """Return whether, after an error, the batch may be in the log, or may still get there."""
     if isinstance(error, BrokerError):
+        # a leader that waits for its followers says so, too, when it leads no more meanwhile
+        if error.code == NOT_LEADER_OR_FOLLOWER:
+            return batch.acks == -1
         return error.code in _MAYBE_WRITTEN
     if isinstance(error, NetworkError):
         return error.stage in (None, "request")

@@ -414,7 +414,7 @@ class Sender:
         final: bool = True,
     ) -> None:
         """Keep a batch for another attempt, or give it up where the error will not pass."""
-        if leaves_in_doubt(error):
+        if leaves_in_doubt(error, batch):
             batch.in_doubt, batch.maybe_in = True, batch.sent_to
         if final and classify(error) is Reaction.FAIL:
             self._finish(log, batch, error=error)
@@ -447,7 +447,7 @@ class Sender:
             log.acknowledged(batch)
             batch.call.acknowledged(batch, *ack)
         else:
-            batch.in_doubt = batch.in_doubt or (error is not None and leaves_in_doubt(error))
+            batch.in_doubt = batch.in_doubt or (error is not None and leaves_in_doubt(error, batch))
             log.dropped(batch)
             log.last_error = error or log.last_error
             failed = error if error is not None else closed_error()
