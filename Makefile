@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup check fix demo docs bench dist clean
-.PHONY: test test-busy test-matrix test-kills test-real test-long test-hostile test-chaos test-chaos-groups test-outages test-spark42 test-lowest
+.PHONY: test test-busy test-matrix test-kills test-real test-long test-hostile test-chaos test-chaos-groups test-chaos-send test-outages test-spark42 test-lowest
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
 BIN := .venv/bin
@@ -62,6 +62,9 @@ test-chaos: setup  ## kill -9 of everything in an exactly-once job, 20 seeds; wr
 
 test-chaos-groups: setup  ## kill -9 and long pauses in consumer groups, 14 seeds; writes docs/proof/group-chaos.md (Java 17, mvn)
 	$(BIN)/python -m tests.chaos.groups --seeds 1-14 --write docs/proof/group-chaos.md $(ARGS)
+
+test-chaos-send: setup  ## moves, kill -9, cuts and cancellations while records are sent, 8 seeds; writes docs/proof/send-chaos.md (Java 17, mvn)
+	$(BIN)/python -m tests.chaos.send --seeds 1-8 --write docs/proof/send-chaos.md $(ARGS)
 
 test-outages: setup  ## brokers away for 0.5 to 120 s, beside Spark's own connector; writes docs/proof/outages.md (Java 17, mvn)
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
