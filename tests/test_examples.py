@@ -12,6 +12,10 @@ from .examples import DOCUMENTS, blocks, cluster_of_examples, failures, modules,
 ELSEWHERE = {
     "README.md": "tests/test_docs.py",
     "docs/how-to/testing.md": "tests/unit/devcluster/test_pytest_plugin.py",
+    "docs/how-to/services.md": "tests/test_services.py",
+    "docs/how-to/moving-aiokafka.md": "tests/test_moving.py",
+    "docs/how-to/moving-confluent-kafka.md": "tests/test_moving.py",
+    "docs/how-to/moving-kafka-python.md": "tests/test_moving.py",
 }
 """Documents whose programs other tests run."""
 MODULES = [name for name in modules() if name not in ("parley.spark", "parley.testing.realbroker")]
