@@ -169,8 +169,8 @@ def compatibility() -> Callable[[str, str, str], None]:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Write docs/compatibility.md when the whole matrix was found out, and only then."""
-    from .compat.document import write_if_whole
+    """Put into docs/compatibility.md what a run for named releases found out, if nothing failed."""
+    from .compat.document import write
 
-    if session.testsfailed == 0 and os.environ.get("PARLEY_REAL_RELEASES") == "all":
-        write_if_whole(_OUTCOMES)
+    if _OUTCOMES and session.testsfailed == 0 and os.environ.get("PARLEY_REAL_RELEASES"):
+        write(_OUTCOMES)
