@@ -83,8 +83,8 @@ def test_what_another_client_sent_is_read(place: Place, name: str, compatibility
 async def test_what_a_broker_cannot_store_is_refused_at_the_call(
     place: Place, compatibility: Note
 ) -> None:
-    """Headers and idempotence that was asked for, before 0.11; a release that has them keeps both.
-    Left alone, idempotence is on where brokers have it: a batch in the log says which.
+    """Headers, and idempotence that was asked for, before 0.11; what comes next is written. A
+    release that has headers keeps them.
     """
     async with AsyncProducer(bootstrap_servers=place.servers) as producer:
         sending = producer.send(place.topic, b"h", headers=[("a", None)], partition=0)

@@ -44,7 +44,7 @@ with the right result |
 | – | the release lacks it: `UnsupportedVersionError` before a byte is sent, \
 with API, ranges, broker, first release |
 | ○ | the broker has the APIs and answers that the feature is switched off there |
-| · | not tried: the other client does not speak to this release |
+| · | not tried: the other client is not made for this release |
 """
 
 
@@ -151,8 +151,8 @@ def exchanges(outcomes: Outcomes) -> list[str]:
         "`AsyncConsumer` and `Consumer` read: keys, values, their absence, times (from 0.10) and "
         "headers (from 0.11) come through in order, each once, and each acknowledgement names its "
         "record's offset. The brokers keep format 0 before 0.10 and format 1 before 0.11. The last "
-        "row: headers, and idempotence where it is asked for, are refused at the call before 0.11; "
-        "from there on both are used.",
+        "row: before 0.11 headers, and idempotence where it is asked for, are refused; from there "
+        "on headers come through, and the table of features has idempotence.",
         "",
         *_table_head("records"),
         *(f"| {row} | {_cells(outcomes[row])} |" for row in EXCHANGES),

@@ -209,7 +209,7 @@ def confluent_read(place: Place, count: int) -> list[Exchanged]:
 
 
 class Other(NamedTuple):
-    """Another client, and the first release that it speaks to."""
+    """Another client, and the first release that it is made for."""
 
     write: Write
     read: Read
