@@ -58,6 +58,36 @@ def test_a_consumer_names_only_what_changed(cluster: LocalCluster) -> None:
     assert asked[-1].session_epoch == -1  # closing ends the session
 
 
+def test_partitions_that_stand_are_read_on_after_pauses_seeks_and_new_assignments(
+    cluster: LocalCluster,
+) -> None:
+    with (
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+        consumer_of(cluster) as consumer,
+    ):
+        consumer.assign(PARTS)
+        write(client, 0, "a")
+        assert read(consumer, 1) == ["a"]
+        consumer.getmany(timeout_ms=100)  # rounds without news
+        consumer.pause(PARTS[1])
+        write(client, 1, "paused")
+        write(client, 2, "b")
+        assert read(consumer, 1) == ["b"]
+        consumer.resume(PARTS[1])
+        assert read(consumer, 1) == ["paused"]
+        consumer.getmany(timeout_ms=100)
+        consumer.seek(PARTS[0], 0)
+        assert read(consumer, 1) == ["a"]
+        consumer.getmany(timeout_ms=100)
+        consumer.assign(PARTS[1:])
+        write(client, 0, "not assigned")
+        write(client, 3, "c")
+        assert read(consumer, 1) == ["c"]
+        assert not consumer.getmany(timeout_ms=100)
+        consumer.assign(PARTS)
+        assert read(consumer, 2) == ["a", "not assigned"]
+
+
 def test_a_broker_that_was_restarted_knows_no_session_and_reading_goes_on(
     cluster: LocalCluster,
 ) -> None:

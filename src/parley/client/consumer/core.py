@@ -45,6 +45,8 @@ class ConsumerCore:
         self.losses: deque[DataLoss] = deque(maxlen=LOSSES_KEPT)
         self._on_data_loss = on_data_loss
         self._parts: dict[TopicPartition, PartitionFetch] = {}
+        self._unplaced: list[PartitionFetch] = []
+        """Those of them that had no position when that was looked at last."""
         self.stock = Stock(options)
         self.group = ConsumerGroup(options, self)
         self._placing = Placing(options, self.group, self._reads)
@@ -132,6 +134,7 @@ class ConsumerCore:
             self._parts[tp] = kept.get(tp) or PartitionFetch(
                 tp, positions, None, self.options.max_partition_fetch_bytes, held=tp in held
             )
+        self._unplaced = list(self._parts.values())
         self.stock.keep(self._parts)
         if self._fetch is not None:
             self._fetch.replace(self._parts.values())
@@ -205,8 +208,11 @@ class ConsumerCore:
 
     def _place(self) -> None:
         """Begin to find positions for partitions that have none."""
-        if self._fetch is not None:
-            self._placing.begin(self._fetch, self._parts.values())
+        if self._fetch is not None and self._unplaced:
+            self._unplaced = [
+                part for part in self._unplaced if part.positions.stage is Stage.UNSET
+            ]
+            self._placing.begin(self._fetch, self._unplaced)
 
     def _reads(self, part: PartitionFetch) -> bool:
         return self._parts.get(part.tp) is part

@@ -123,7 +123,7 @@ class Fetcher:
             passed.add(raw.tp)
             self.parts[raw.tp].queued -= 1
             size += len(raw.data)
-        if found:
+        if found and not self._is_full:
             self.kick()
         return found
 
@@ -248,10 +248,14 @@ class Fetcher:
 
     def _moment(self) -> Moment:
         now, schedule = self.cluster.now_ms(), self.cluster.schedule
-        full = self._queue.bytes > 0 and self._queue.bytes >= self._options.prefetch_max_bytes
         return Moment(
-            now, now + schedule.due_in_ms(now), schedule.refreshes, self._refreshing, full
+            now, now + schedule.due_in_ms(now), schedule.refreshes, self._refreshing, self._is_full
         )
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether as many bytes wait to be taken as may wait."""
+        return self._queue.bytes > 0 and self._queue.bytes >= self._options.prefetch_max_bytes
 
     def _begin(self, parts: Iterable[PartitionFetch]) -> list[Asked]:
         flight, asked = object(), []
