@@ -37,9 +37,11 @@ from parley.errors import (
 from parley.net import AdvancingClock
 
 from ..support import Polling, evenly_shared, eventually_async
+from .members_in_time import GROUP, PARTITIONS, TOPIC, World, in_virtual_time
 
-GROUP, TOPIC, PARTITIONS = "readers", "shared", 4
-RELEASES = ("0.9", "0.10.0", "0.11", "1.1", "2.1", "2.4", "3.1", "3.9", "4.3")
+RELEASES = pytest.mark.parametrize(
+    "world", ["0.9", "0.10.0", "0.11", "1.1", "2.1", "2.4", "3.1", "3.9", "4.3"], indirect=True
+)
 Seen = list[tuple[str, list[int]]]
 
 
@@ -59,10 +61,11 @@ class Watching(ConsumerRebalanceListener):
         self.seen.append(("lost", [tp.partition for tp in lost]))
 
 
-@pytest.fixture(params=RELEASES)
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    with running(request.param) as found:
-        yield found
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    made = World(getattr(request, "param", "4.3"))
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -120,6 +123,7 @@ async def polls(consumer: AsyncConsumer) -> None:
 # -- sharing ---------------------------------------------------------------------------------------
 
 
+@RELEASES
 @pytest.mark.parametrize(
     "strategy",
     [
@@ -129,37 +133,37 @@ async def polls(consumer: AsyncConsumer) -> None:
         pytest.param("sticky", marks=pytest.mark.matrix),
     ],
 )
-async def test_members_share_a_topic_and_read_each_record_once(
-    cluster: LocalCluster, strategy: str
-) -> None:
-    fill(cluster, 10)
-    async with member(cluster, partition_assignment_strategy=strategy) as first:
-        await eventually_async(lambda: first.read.total() == 10 * PARTITIONS)
-        async with member(cluster, partition_assignment_strategy=strategy) as second:
-            await evenly_shared(PARTITIONS, first, second)
-            await asyncio.to_thread(fill, cluster, 10)
-            await eventually_async(
+@in_virtual_time
+async def test_members_share_a_topic_and_read_each_record_once(world: World, strategy: str) -> None:
+    await world.fill(10)
+    async with world.member(partition_assignment_strategy=strategy) as first:
+        await world.eventually(lambda: first.read.total() == 10 * PARTITIONS)
+        async with world.member(partition_assignment_strategy=strategy) as second:
+            await world.evenly_shared(first, second)
+            await world.fill(10)
+            await world.eventually(
                 lambda: first.read.total() + second.read.total() == 20 * PARTITIONS
             )
             assert second.read
-        await evenly_shared(PARTITIONS, first)
-        await asyncio.to_thread(fill, cluster, 5)
-        await eventually_async(lambda: first.read.total() + second.read.total() == 25 * PARTITIONS)
+        await world.evenly_shared(first)
+        await world.fill(5)
+        await world.eventually(lambda: first.read.total() + second.read.total() == 25 * PARTITIONS)
         # what was closed has committed what it read
         assert set((first.read + second.read).values()) == {1}
 
 
-async def test_g36_cooperative_members_keep_what_they_keep(newest: LocalCluster) -> None:
-    fill(newest, 1)
+@in_virtual_time
+async def test_g36_cooperative_members_keep_what_they_keep(world: World) -> None:
+    await world.fill(1)
     first, second = Watching(), Watching()
     strategy = {"partition_assignment_strategy": "cooperative-sticky"}
-    async with member(newest, first, **strategy) as one:
-        await eventually_async(lambda: one.read.total() == PARTITIONS)
-        newest.clear_requests()
-        async with member(newest, second, **strategy) as two:
-            await evenly_shared(PARTITIONS, one, two)
+    async with world.member(first, **strategy) as one:
+        await world.eventually(lambda: one.read.total() == PARTITIONS)
+        world.cluster.clear_requests()
+        async with world.member(second, **strategy) as two:
+            await world.evenly_shared(one, two)
             kept = one.owned
-        await evenly_shared(PARTITIONS, one)
+        await world.evenly_shared(one)
     gave = sorted(set(range(PARTITIONS)) - kept)
     calls = [call for call in first.seen if call != ("assigned", [])]
     everything = list(range(PARTITIONS))
@@ -171,39 +175,41 @@ async def test_g36_cooperative_members_keep_what_they_keep(newest: LocalCluster)
     ]
     assert second.seen[0] == ("assigned", [])  # G31: they were still another's
     # nobody looked up again where a kept partition is read on
-    asked = [entry.asked() for entry in newest.requests("OffsetFetch")]
+    asked = [entry.asked() for entry in world.cluster.requests("OffsetFetch")]
     assert kept.isdisjoint(
         {part for found in asked for parts in found.values() for part in parts} - set(gave)
     )
     assert set((one.read + two.read).values()) == {1}
 
 
-async def test_g35_eager_members_give_everything_up_first(newest: LocalCluster) -> None:
-    fill(newest, 1)
+@in_virtual_time
+async def test_g35_eager_members_give_everything_up_first(world: World) -> None:
+    await world.fill(1)
     watching, everything = Watching(), list(range(PARTITIONS))
-    async with member(newest, watching) as one:
-        await evenly_shared(PARTITIONS, one)
-        async with member(newest) as two:
-            await evenly_shared(PARTITIONS, one, two)
+    async with world.member(watching) as one:
+        await world.evenly_shared(one)
+        async with world.member() as two:
+            await world.evenly_shared(one, two)
             half = sorted(one.owned)
-        await evenly_shared(PARTITIONS, one)
+        await world.evenly_shared(one)
     assert watching.seen == [
         ("assigned", everything), ("revoked", everything), ("assigned", half), ("revoked", half),
         ("assigned", everything), ("revoked", everything),
     ]  # fmt: skip
 
 
-async def test_g28_eager_sticky_members_get_back_what_they_had(newest: LocalCluster) -> None:
-    fill(newest, 1)
+@in_virtual_time
+async def test_g28_eager_sticky_members_get_back_what_they_had(world: World) -> None:
+    await world.fill(1)
     how = {"partition_assignment_strategy": "sticky"}
-    async with member(newest, **how) as one, member(newest, **how) as two:
-        await evenly_shared(PARTITIONS, one, two)
+    async with world.member(**how) as one, world.member(**how) as two:
+        await world.evenly_shared(one, two)
         before = one.owned, two.owned
         for _ in range(3):
             generation = one.consumer.group_metadata().generation_id
             two.consumer.enforce_rebalance("a test")
-            await eventually_async(lambda: one.consumer.group_metadata().generation_id > generation)  # noqa: B023
-            await evenly_shared(PARTITIONS, one, two)
+            await world.eventually(lambda: one.consumer.group_metadata().generation_id > generation)  # noqa: B023
+            await world.evenly_shared(one, two)
             assert (one.owned, two.owned) == before
 
 
@@ -393,16 +399,17 @@ async def test_g12_a_poll_that_comes_too_late_finds_its_partitions_lost(
 # -- the coordinator, and what it answers ----------------------------------------------------------
 
 
-async def test_g4_members_outlive_the_move_of_their_coordinator(newest: LocalCluster) -> None:
-    fill(newest, 1)
+@in_virtual_time
+async def test_g4_members_outlive_the_move_of_their_coordinator(world: World) -> None:
+    await world.fill(1)
     watching = Watching()
-    async with member(newest, watching) as one:
-        await evenly_shared(PARTITIONS, one)
+    async with world.member(watching) as one:
+        await world.evenly_shared(one)
         before = one.consumer.group_metadata()
         for to in (1, 2, 1):
-            newest.move_group_coordinator(GROUP, to)
-            newest.clear_requests()
-            await eventually_async(lambda: len(newest.requests("Heartbeat")) >= 4)
+            world.cluster.move_group_coordinator(GROUP, to)
+            world.cluster.clear_requests()
+            await world.eventually(lambda: len(world.cluster.requests("Heartbeat")) >= 4)
         assert one.consumer.group_metadata() == before
         assert watching.seen == [("assigned", [0, 1, 2, 3])]
         await one.consumer.commit()
@@ -416,14 +423,15 @@ OTHERS = [("FindCoordinator", 14), *((api, code) for api in ("JoinGroup", "SyncG
 @pytest.mark.parametrize(
     ("api", "code"), [*SOME, *(pytest.param(*pair, marks=pytest.mark.matrix) for pair in OTHERS)]
 )
-async def test_what_may_pass_keeps_no_member_out(newest: LocalCluster, api: str, code: int) -> None:
-    fill(newest, 1)
+@in_virtual_time
+async def test_what_may_pass_keeps_no_member_out(world: World, api: str, code: int) -> None:
+    await world.fill(1)
     # the coordinator waits for a member it still knows
-    newest.faults.fail(api, code, times=1 if code == 25 else 2)
-    async with member(newest) as one:
-        await eventually_async(lambda: one.read.total() == PARTITIONS)
-        await eventually_async(lambda: len(newest.requests("Heartbeat")) >= 4)
-        await evenly_shared(PARTITIONS, one)
+    world.cluster.faults.fail(api, code, times=1 if code == 25 else 2)
+    async with world.member() as one:
+        await world.eventually(lambda: one.read.total() == PARTITIONS)
+        await world.eventually(lambda: len(world.cluster.requests("Heartbeat")) >= 4)
+        await world.evenly_shared(one)
 
 
 @pytest.mark.parametrize(
@@ -453,14 +461,15 @@ async def test_what_does_not_pass_every_poll_raises(
 # -- static members --------------------------------------------------------------------------------
 
 
-async def test_g16_a_static_member_comes_back_without_a_rebalance(newest: LocalCluster) -> None:
-    fill(newest, 1)
-    async with member(newest, group_instance_id="one") as first:
-        async with member(newest, group_instance_id="two") as second:
-            await evenly_shared(PARTITIONS, first, second)
+@in_virtual_time
+async def test_g16_a_static_member_comes_back_without_a_rebalance(world: World) -> None:
+    await world.fill(1)
+    async with world.member(group_instance_id="one") as first:
+        async with world.member(group_instance_id="two") as second:
+            await world.evenly_shared(first, second)
             generation, owned = first.consumer.group_metadata().generation_id, second.owned
-        async with member(newest, group_instance_id="two") as again:
-            await evenly_shared(PARTITIONS, first, again)
+        async with world.member(group_instance_id="two") as again:
+            await world.evenly_shared(first, again)
             assert again.owned == owned
             assert again.consumer.group_metadata().generation_id == generation
 
@@ -491,19 +500,22 @@ async def test_a_static_member_needs_brokers_that_know_of_it() -> None:
 # -- topics that change ----------------------------------------------------------------------------
 
 
-async def test_g40_the_leader_notices_partitions_that_were_added(cluster: LocalCluster) -> None:
-    fill(cluster, 1)
-    async with member(cluster) as one, member(cluster) as two:
-        await evenly_shared(PARTITIONS, one, two)
-        cluster.add_partitions(TOPIC, PARTITIONS + 2)
-        await eventually_async(lambda: len(one.owned | two.owned) == PARTITIONS + 2)
+@RELEASES
+@in_virtual_time
+async def test_g40_the_leader_notices_partitions_that_were_added(world: World) -> None:
+    await world.fill(1)
+    async with world.member() as one, world.member() as two:
+        await world.evenly_shared(one, two)
+        world.cluster.add_partitions(TOPIC, PARTITIONS + 2)
+        await world.eventually(lambda: len(one.owned | two.owned) == PARTITIONS + 2)
 
 
-async def test_g40_a_topic_that_comes_later_is_read_then(newest: LocalCluster) -> None:
-    async with member(newest) as one:
-        await eventually_async(lambda: one.consumer.health().state == "stable")  # type: ignore[union-attr]
-        await asyncio.to_thread(fill, newest, 1)
-        await eventually_async(lambda: one.read.total() == PARTITIONS)
+@in_virtual_time
+async def test_g40_a_topic_that_comes_later_is_read_then(world: World) -> None:
+    async with world.member() as one:
+        await world.eventually(lambda: one.consumer.health().state == "stable")  # type: ignore[union-attr]
+        await world.fill(1)
+        await world.eventually(lambda: one.read.total() == PARTITIONS)
 
 
 async def test_g41_a_pattern_takes_the_topics_that_match_whole(newest: LocalCluster) -> None:

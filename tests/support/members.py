@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 from parley.client import AsyncConsumer
 
@@ -17,13 +18,14 @@ class Polling:
     raises comes out of `stop`.
     """
 
-    def __init__(self, consumer: AsyncConsumer) -> None:
+    def __init__(self, consumer: AsyncConsumer, poll_ms: int = 20) -> None:
         self.consumer, self.read = consumer, Counter[tuple[int, int]]()
+        self._poll_ms = poll_ms
         self._task = asyncio.create_task(self._poll())
 
     async def _poll(self) -> None:
         while True:
-            for records in (await self.consumer.getmany(timeout_ms=20)).values():
+            for records in (await self.consumer.getmany(timeout_ms=self._poll_ms)).values():
                 self.read.update((record.partition, record.offset) for record in records)
 
     @property
@@ -39,7 +41,11 @@ class Polling:
             self._task.result()
 
 
-async def evenly_shared(partitions: int, *among: Polling) -> None:
+async def evenly_shared(
+    partitions: int,
+    *among: Polling,
+    eventually: Callable[[Callable[[], bool], str], Awaitable[object]] = eventually_async,
+) -> None:
     """Return when each partition is one member's, and no member has two more than another."""
 
     def found() -> bool:
@@ -47,4 +53,4 @@ async def evenly_shared(partitions: int, *among: Polling) -> None:
         counts = [len(one.owned) for one in among]
         return sorted(owned) == list(range(partitions)) and max(counts) - min(counts) < 2
 
-    await eventually_async(found, "an even share")
+    await eventually(found, "an even share")
