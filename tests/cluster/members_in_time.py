@@ -61,15 +61,23 @@ class World:
         await self._writer.produce(topic, table)
 
     @asynccontextmanager
-    async def member(
+    async def consumer(
         self, listener: ConsumerRebalanceListener | None = None, **more: object
-    ) -> AsyncIterator[Polling]:
-        """A member of the group that polls."""
+    ) -> AsyncIterator[AsyncConsumer]:
+        """A consumer that has subscribed; the test polls."""
         async with (
             self.client() as client,
             AsyncConsumer(client, **{**OPTIONS, **more}) as consumer,  # type: ignore[arg-type]
         ):
             consumer.subscribe([TOPIC], listener=listener)
+            yield consumer
+
+    @asynccontextmanager
+    async def member(
+        self, listener: ConsumerRebalanceListener | None = None, **more: object
+    ) -> AsyncIterator[Polling]:
+        """A member of the group that polls."""
+        async with self.consumer(listener, **more) as consumer:
             polling = Polling(consumer, POLL_MS)
             try:
                 yield polling

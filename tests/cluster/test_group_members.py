@@ -346,12 +346,12 @@ async def test_g46_subscribing_and_assigning_exclude_each_other(newest: LocalClu
             nobody.subscribe([TOPIC])
 
 
-async def test_g43_during_a_rebalance_a_commit_says_poll_first(newest: LocalCluster) -> None:
-    fill(newest, 1)
-    async with AsyncConsumer(**options(newest)) as consumer:  # type: ignore[arg-type]
-        consumer.subscribe([TOPIC])
+@in_virtual_time
+async def test_g43_during_a_rebalance_a_commit_says_poll_first(world: World) -> None:
+    await world.fill(1)
+    async with world.consumer() as consumer:
         await consumer.getone()
-        newest.faults.delay("SyncGroup", 500, times=1)
+        world.cluster.faults.delay("SyncGroup", 500, times=1)
         consumer.enforce_rebalance("a test")
         await consumer.getmany(timeout_ms=100)  # gives everything up, and joins again
         with pytest.raises(RebalanceInProgressError, match="poll, then commit"):
@@ -443,13 +443,13 @@ async def test_what_may_pass_keeps_no_member_out(world: World, api: str, code: i
         pytest.param("Heartbeat", 82, FencedInstanceIdError, marks=pytest.mark.matrix),
     ],
 )
+@in_virtual_time
 async def test_what_does_not_pass_every_poll_raises(
-    newest: LocalCluster, api: str, code: int, error: type[BrokerError]
+    world: World, api: str, code: int, error: type[BrokerError]
 ) -> None:
-    fill(newest, 1)
-    newest.faults.fail(api, code, times=1)
-    async with AsyncConsumer(**options(newest)) as consumer:  # type: ignore[arg-type]
-        consumer.subscribe([TOPIC])
+    await world.fill(1)
+    world.cluster.faults.fail(api, code, times=1)
+    async with world.consumer() as consumer:
         for _ in range(2):
             with pytest.raises(error):
                 await polls(consumer)
@@ -474,15 +474,15 @@ async def test_g16_a_static_member_comes_back_without_a_rebalance(world: World) 
             assert again.consumer.group_metadata().generation_id == generation
 
 
+@in_virtual_time
 async def test_g17_of_two_processes_with_one_instance_id_the_first_is_fenced(
-    newest: LocalCluster,
+    world: World,
 ) -> None:
-    fill(newest, 1)
-    async with AsyncConsumer(**options(newest), group_instance_id="one") as first:  # type: ignore[arg-type]
-        first.subscribe([TOPIC])
+    await world.fill(1)
+    async with world.consumer(group_instance_id="one") as first:
         await first.getone()
-        async with member(newest, group_instance_id="one") as second:
-            await evenly_shared(PARTITIONS, second)
+        async with world.member(group_instance_id="one") as second:
+            await world.evenly_shared(second)
             with pytest.raises(FencedInstanceIdError):
                 await polls(first)
             assert first.assignment() == frozenset()
