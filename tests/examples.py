@@ -109,7 +109,7 @@ def cluster_of_examples() -> Iterator[str]:
     ):
         for topic in ("flights", "copies", "in", "out"):
             cluster.create_topic(topic, partitions=1)
-        for group in ("jobs", "tasks", "workers", "checkers"):
+        for group in ("jobs", "tasks", "workers", "checkers", "columns", "filters"):
             set_group(cluster.broker(1).address, group, {"share.auto.offset.reset": "earliest"})
         client.produce("flights", pa.table({"key": ["osl", "kef"], "value": ["SK4035", "FI318"]}))
         _registries.append(cluster.schema_registry.url)

@@ -71,8 +71,8 @@ def test_p17_a_real_session_follows_seeks_pauses_and_assignments(
             for tp in tps:
                 write(client, topic, 40, tp.partition)
             assert take(consumer, 120) == {tp: [*range(turn * 40, turn * 40 + 40)] for tp in tps}
-        session = consumer._core.fetch._fetcher._lanes._sessions
-        assert any(found.session_id and found.epoch > 3 for found in session.values()), (
+        standing = consumer._core.fetch._fetcher._lanes._standing.values()
+        assert any(found.session.session_id and found.session.epoch > 3 for found in standing), (
             "the broker keeps a session"
         )
         consumer.pause(tps[0])
