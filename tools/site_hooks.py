@@ -23,6 +23,7 @@ OUTSIDE = {
     "changes.md": "CHANGELOG.md",
     "proof/measurements.md": "benchmarks/RESULTS.md",
     "proof/pictures/leader-moves.svg": "benchmarks/pictures/leader-moves.svg",
+    "proof/pictures/rebalance.svg": "benchmarks/pictures/rebalance.svg",
 }
 """Path in the site → path in the repository, for what lies outside docs/."""
 _IN_SITE = {repository: site for site, repository in OUTSIDE.items()}
