@@ -357,8 +357,15 @@ async def test_java_and_parley_share_the_records_of_one_partition(
             # Java, which fetches ahead, may have had them once more.
             assert again in ({8: 3, 9: 3}, {8: 4, 9: 3}, {8: 4, 9: 4})
             await asyncio.to_thread(write, client, topic, range(10, 11))
-            assert await ordered(java, "poll 1 accept") == ["record 0 10 1"]
-            assert await ordered(java, "commit") == ["committed 0 -"]
+            found: list[str] = []
+            while "record 0 10 1" not in found:
+                found += await ordered(java, "poll 1 accept")
+            # It may hold those still that it fetched ahead, and that are another's by now.
+            assert (
+                {"record 0 10 1"} <= set(found) <= {"record 0 10 1", "record 0 8 3", "record 0 9 3"}
+            )
+            if len(found) == 1:
+                assert await ordered(java, "commit") == ["committed 0 -"]
     finally:
         java.kill()
         await java.wait()
