@@ -6,8 +6,8 @@ SHELL := /bin/bash
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
 BIN := .venv/bin
-# Four workers at most: one has the Spark session, one the shared brokers, two the rest; most of the time is waiting.
-PYTEST_WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ $$n -ge 2 ] && echo 4 || echo 1)
+# Three workers at most: one has the Spark session, one the shared brokers, one the rest; most of the time is waiting.
+PYTEST_WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ $$n -ge 2 ] && echo 3 || echo 1)
 PYTEST = $(BIN)/python -m pytest -q
 BUSY_PROCESSES ?= 8
 # Of the random part of the long suite; printed, so that a failure can be repeated: make test-long SEED=...
