@@ -152,8 +152,10 @@ def _joined(parts: list[OutBatch]) -> OutBatch | None:
         return None
     calls: list[BatchCall] = []
     for part in parts:
-        call = part.call
-        calls += call.parts if isinstance(call, JointCall) else [call]  # type: ignore[list-item]
+        if isinstance(part.call, JointCall):
+            calls += part.call.parts
+        elif isinstance(part.call, BatchCall):
+            calls.append(part.call)
     return dataclasses.replace(
         first,
         data=made[0].data,

@@ -19,8 +19,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-import hashlib
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from parley.devcluster.state.groups.modern.assignors import Part
@@ -32,6 +30,7 @@ from parley.devcluster.state.groups.modern.members import (
     MemberState,
     Subscription,
 )
+from parley.devcluster.state.groups.record_parts import Topics, by_topic, parts_of, topics_hash
 from parley.devcluster.state.groups.records import GroupRecord, RecordRules
 from parley.messages import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -49,9 +48,6 @@ from parley.messages import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-
-Topics = Mapping[str, tuple[bytes, int]]
-"""Id and number of partitions by name."""
 
 STATES = frozenset(state.value for state in MemberState)
 
@@ -159,20 +155,6 @@ def _topics_record(group: ConsumerGroup) -> GroupRecord:
     return GroupRecord(ConsumerGroupPartitionMetadataKey(group_id=group.name), kind(topics=topics))
 
 
-def topics_hash(topics: Topics) -> int:
-    """Return a number that another set of topics, ids or counts does not have; 0 for none (rule 2).
-
-    >>> topics_hash({}), topics_hash({"a": (bytes(16), 1)}) == topics_hash({"a": (bytes(16), 2)})
-    (0, False)
-    """
-    if not topics:
-        return 0
-    digest = hashlib.blake2b(digest_size=8)
-    for name, (topic_id, count) in sorted(topics.items()):
-        digest.update(topic_id + count.to_bytes(4, "big") + name.encode() + b"\0")
-    return int.from_bytes(digest.digest(), "big", signed=True)
-
-
 def _epoch_record(group: ConsumerGroup, rules: RecordRules) -> GroupRecord:
     value = ConsumerGroupMetadataValue(
         epoch=group.epoch,
@@ -185,7 +167,7 @@ def _target_record(group: ConsumerGroup, member: str) -> GroupRecord:
     kind = ConsumerGroupTargetAssignmentMemberValue
     parts = [
         kind.TopicPartition(topic_id=topic_id, partitions=indexes)
-        for topic_id, indexes in _by_topic(group.target.get(member, frozenset())).items()
+        for topic_id, indexes in by_topic(group.target.get(member, frozenset())).items()
     ]
     key = ConsumerGroupTargetAssignmentMemberKey(group_id=group.name, member_id=member)
     return GroupRecord(key, kind(topic_partitions=parts))
@@ -223,15 +205,8 @@ def _with_epochs(
             if since
             else [],
         )
-        for topic_id, indexes in _by_topic(parts).items()
+        for topic_id, indexes in by_topic(parts).items()
     ]
-
-
-def _by_topic(parts: Iterable[Part]) -> dict[bytes, list[int]]:
-    found: dict[bytes, list[int]] = defaultdict(list)
-    for topic_id, index in sorted(parts):
-        found[topic_id].append(index)
-    return found
 
 
 # -- back ------------------------------------------------------------------------------------------
@@ -258,7 +233,7 @@ def load(group: ConsumerGroup, records: Iterable[GroupRecord], known: Topics) ->
             group.members[key.member_id] = _member_of(key.member_id, value)
         elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
             assert isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
-            group.target[key.member_id] = _parts(value.topic_partitions)
+            group.target[key.member_id] = parts_of(value.topic_partitions)
         elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
             assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
             currents[key.member_id] = value
@@ -296,8 +271,8 @@ def _give(member: Member, value: ConsumerGroupCurrentMemberAssignmentValue) -> N
         value.member_epoch,
         value.previous_member_epoch,
         MemberState(value.state) if value.state in STATES else MemberState.STABLE,
-        _parts(value.assigned_partitions),
-        _parts(value.partitions_pending_revocation),
+        parts_of(value.assigned_partitions),
+        parts_of(value.partitions_pending_revocation),
     )
     member.since = {
         (one.topic_id, index): epoch
@@ -308,12 +283,3 @@ def _give(member: Member, value: ConsumerGroupCurrentMemberAssignmentValue) -> N
             strict=False,
         )
     }
-
-
-def _parts(
-    listed: Iterable[
-        ConsumerGroupTargetAssignmentMemberValue.TopicPartition
-        | ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions
-    ],
-) -> frozenset[Part]:
-    return frozenset((one.topic_id, index) for one in listed for index in one.partitions)

@@ -18,11 +18,11 @@ from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings,
 from parley.devcluster.state.groups.modern.heartbeats import Heartbeat, HeartbeatAnswer
 from parley.devcluster.state.groups.modern.members import LEAVING
 from parley.devcluster.state.groups.modern.persistence import (
-    Topics as KnownTopics,
     expressions_of,
     group_records,
     load,
 )
+from parley.devcluster.state.groups.record_parts import Topics as KnownTopics
 from parley.devcluster.state.groups.records import GroupRecord, RecordRules
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import GROUP_ID_NOT_FOUND

@@ -17,12 +17,10 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from parley.devcluster.state.groups.modern.persistence import topics_hash
+from parley.devcluster.state.groups.record_parts import Topics, by_topic, parts_of, topics_hash
 from parley.devcluster.state.groups.records import GroupRecord, RecordRules
-from parley.devcluster.state.groups.share.assignor import Part
 from parley.devcluster.state.groups.share.group import ShareGroup, ShareMember
 from parley.messages import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -38,9 +36,6 @@ from parley.messages import (
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
 )
-
-Topics = Mapping[str, tuple[bytes, int]]
-"""Id and number of partitions by name."""
 
 VALUES = (
     ShareGroupMemberMetadataValue,
@@ -101,7 +96,7 @@ def _target_record(group: ShareGroup, member: str) -> GroupRecord:
     kind = ShareGroupTargetAssignmentMemberValue
     parts = [
         kind.TopicPartition(topic_id=topic_id, partitions=indexes)
-        for topic_id, indexes in _by_topic(group.target.get(member, frozenset())).items()
+        for topic_id, indexes in by_topic(group.target.get(member, frozenset())).items()
     ]
     key = ShareGroupTargetAssignmentMemberKey(group_id=group.name, member_id=member)
     return GroupRecord(key, kind(topic_partitions=parts))
@@ -122,7 +117,7 @@ def _assignment_record(group: str, member: ShareMember) -> GroupRecord:
         previous_member_epoch=member.previous_epoch,
         assigned_partitions=[
             kind.TopicPartitions(topic_id=topic_id, partitions=indexes)
-            for topic_id, indexes in _by_topic(member.assigned).items()
+            for topic_id, indexes in by_topic(member.assigned).items()
         ],
     )
     key = ShareGroupCurrentMemberAssignmentKey(group_id=group, member_id=member.id)
@@ -139,13 +134,6 @@ def _partitions_record(group: ShareGroup, names: Mapping[bytes, str]) -> GroupRe
     ]
     key = ShareGroupStatePartitionMetadataKey(group_id=group.name)
     return GroupRecord(key, kind(initialized_topics=topics))
-
-
-def _by_topic(parts: Iterable[Part]) -> dict[bytes, list[int]]:
-    found: dict[bytes, list[int]] = defaultdict(list)
-    for topic_id, index in sorted(parts):
-        found[topic_id].append(index)
-    return found
 
 
 # -- back ------------------------------------------------------------------------------------------
@@ -172,7 +160,7 @@ def load(group: ShareGroup, records: Iterable[GroupRecord], topics: Topics) -> N
             group.members[key.member_id] = _member_of(key.member_id, value)
         elif isinstance(key, ShareGroupTargetAssignmentMemberKey):
             assert isinstance(value, ShareGroupTargetAssignmentMemberValue)
-            group.target[key.member_id] = _parts(value.topic_partitions)
+            group.target[key.member_id] = parts_of(value.topic_partitions)
         elif isinstance(key, ShareGroupCurrentMemberAssignmentKey):
             assert isinstance(value, ShareGroupCurrentMemberAssignmentValue)
             currents[key.member_id] = value
@@ -180,7 +168,7 @@ def load(group: ShareGroup, records: Iterable[GroupRecord], topics: Topics) -> N
         member = group.members.get(name)
         if member is not None:
             member.epoch, member.previous_epoch = now.member_epoch, now.previous_member_epoch
-            member.assigned = _parts(now.assigned_partitions)
+            member.assigned = parts_of(now.assigned_partitions)
     subscribed = frozenset[str]().union(*(member.topics for member in group.members.values()))
     found = {name: topics[name] for name in sorted(subscribed & topics.keys())}
     group.metadata = found if topics_hash(found) == hashed else {}
@@ -189,12 +177,3 @@ def load(group: ShareGroup, records: Iterable[GroupRecord], topics: Topics) -> N
 def _member_of(name: str, value: ShareGroupMemberMetadataValue) -> ShareMember:
     topics = frozenset(value.subscribed_topic_names)
     return ShareMember(name, value.rack_id, topics, value.client_id, value.client_host)
-
-
-def _parts(
-    listed: Iterable[
-        ShareGroupTargetAssignmentMemberValue.TopicPartition
-        | ShareGroupCurrentMemberAssignmentValue.TopicPartitions
-    ],
-) -> frozenset[Part]:
-    return frozenset((one.topic_id, index) for one in listed for index in one.partitions)

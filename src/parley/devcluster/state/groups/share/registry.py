@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from parley.devcluster.state.groups.record_parts import Topics
 from parley.devcluster.state.groups.records import GroupRecord, RecordRules
 from parley.devcluster.state.groups.share.assignor import Part
 from parley.devcluster.state.groups.share.group import ShareAnswer, ShareGroup, ShareHeartbeat
@@ -32,7 +33,7 @@ from parley.devcluster.state.groups.share.persistence import (
     partition_entry,
     saved_of,
 )
-from parley.devcluster.state.groups.share.records import Topics, load, share_records
+from parley.devcluster.state.groups.share.records import load, share_records
 from parley.devcluster.state.groups.share.sessions import ShareSession
 from parley.devcluster.state.groups.share.settings import ShareSettings
 from parley.devcluster.state.journal import Entry
