@@ -80,6 +80,15 @@ class World:
         return found
 
 
+def joined_first(log: PartitionLog, most_bytes: int) -> OutBatch | None:
+    waiting = list(log.queue)
+    found = join_first(log, most_bytes)
+    if found is None:
+        return None
+    assert found.parts == waiting[: len(found.parts)]
+    return found.batch
+
+
 def keys(batches: Sequence[OutBatch]) -> list[bytes | None]:
     return [
         row.key
@@ -99,7 +108,7 @@ def test_a_joined_batch_has_all_records_in_order_and_the_sequences_of_its_parts(
     world = World(magic, codec)
     parts = [world.send(3, 900), world.send(1, 700), world.send(5, 800)]
     before = keys(parts)
-    joined = join_first(world.log, MOST)
+    joined = joined_first(world.log, MOST)
     assert joined is not None
     assert list(world.log.queue) == [joined]
     assert keys([joined]) == before == [b"k%d" % n for n in range(9)]
@@ -121,7 +130,7 @@ def test_what_was_sent_once_is_never_joined_for_it_may_be_in_the_log() -> None:
     world.log.failed(first, 0, 0, 1)
     world.log.put_back()
     second, third = world.send(2), world.send(2)
-    assert join_first(world.log, MOST) is None
+    assert joined_first(world.log, MOST) is None
     assert list(world.log.queue) == [first, second, third]
 
 
@@ -130,22 +139,22 @@ def test_batches_of_other_calls_epochs_and_sequences_are_left_alone() -> None:
     world.send(2)
     rows = world.send(2)
     rows.call = ProduceCall()  # Arrow rows
-    assert join_first(world.log, MOST) is None
+    assert joined_first(world.log, MOST) is None
     world = World()
     world.send(2)
     world.send(2).epoch = 2
-    assert join_first(world.log, MOST) is None
+    assert joined_first(world.log, MOST) is None
     world = World()
     world.send(2)
     gap = world.send(2)
     gap.base_sequence += 1
-    assert join_first(world.log, MOST) is None
+    assert joined_first(world.log, MOST) is None
 
 
 def test_batches_are_joined_as_far_as_they_fit() -> None:
     world = World()
     sizes = [world.send(4).size for _ in range(5)]
-    joined = join_first(world.log, sum(sizes[:3]))
+    joined = joined_first(world.log, sum(sizes[:3]))
     assert joined is not None
     assert [batch.records for batch in world.log.queue] == [12, 4, 4]
 
@@ -153,7 +162,7 @@ def test_batches_are_joined_as_far_as_they_fit() -> None:
 def test_an_error_is_that_of_all_parts_and_doubt_too() -> None:
     world = World()
     world.send(2), world.send(3)
-    joined = join_first(world.log, MOST)
+    joined = joined_first(world.log, MOST)
     assert joined is not None
     error = KafkaError("gone")
     joined.call.failed(error, in_doubt=True)
@@ -164,9 +173,9 @@ def test_an_error_is_that_of_all_parts_and_doubt_too() -> None:
 def test_a_joined_batch_can_be_joined_again() -> None:
     world = World()
     world.send(2), world.send(3)
-    assert join_first(world.log, MOST) is not None
+    assert joined_first(world.log, MOST) is not None
     world.send(4)
-    joined = join_first(world.log, MOST)
+    joined = joined_first(world.log, MOST)
     assert joined is not None
     assert isinstance(joined.call, JointCall)
     assert [part.records for part in joined.call.parts] == [2, 3, 4]
@@ -182,7 +191,7 @@ def test_split_again_and_again_each_record_gets_its_own_outcome(
     world = World()
     for count in counts:
         world.send(count)
-    joined = join_first(world.log, MOST)
+    joined = joined_first(world.log, MOST)
     assert joined is not None
     pieces = [joined]
     for _ in range(data.draw(st.integers(0, 3))):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import islice
+from typing import NamedTuple
 
 from parley.client.produce.chunk import BatchCall
 from parley.client.produce.sequences import next_sequence
@@ -77,18 +78,27 @@ class JointCall(ProduceCall):
                 mine[0].joint, mine[0].open = None, 1
 
 
-def join_first(log: PartitionLog, most_bytes: int) -> OutBatch | None:
+class Joined(NamedTuple):
+    """A batch, and those that it stands for now."""
+
+    batch: OutBatch
+    parts: list[OutBatch]
+
+
+def join_first(log: PartitionLog, most_bytes: int) -> Joined | None:
     """Join the batch that is sent next with those behind it, as far as `most_bytes` allows.
 
-    Returns the joined one, which is in the queue now; None where there is nothing to join.
+    Returns the joined one, which is in the queue now, and what was there before; None where there
+    is nothing to join.
     """
     parts = _parts(log, most_bytes)
     if len(parts) < 2:
         return None
     joined = _joined(parts)
-    if joined is not None:
-        log.replace_first(len(parts), joined)
-    return joined
+    if joined is None:
+        return None
+    log.replace_first(len(parts), joined)
+    return Joined(joined, parts)
 
 
 def _parts(log: PartitionLog, most_bytes: int) -> list[OutBatch]:

@@ -262,15 +262,13 @@ class Sender:
 
     def _joined(self, log: PartitionLog, first: OutBatch, room: int) -> OutBatch:
         """Return the batch to send: the first one, with those that wait behind it if small."""
-        waiting = list(log.queue)
         joined = join_first(log, min(self.batch_size, first.size + room))
         if joined is None:
             return first
-        left = len(log.queue) - 1
-        for batch in waiting[: len(waiting) - left]:
+        for batch in joined.parts:
             self.memory.give(batch)
-        self.memory.take(joined)
-        return joined
+        self.memory.take(joined.batch)
+        return joined.batch
 
     def _sendable(self, node_id: int) -> Iterator[Chosen]:
         """Yield what a broker may be sent now, and strike out what it may not."""
