@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from parley.types import shown
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
 
 class DatumFault(Exception):
     """What is wrong with data; the text says at which byte, where there is such a place."""
@@ -28,3 +36,36 @@ class RowFault(Exception):
         super().__init__(str(fault))
         self.fault = fault
         self.row = row
+
+
+def wrong_value(value: object, wanted: str) -> ValueFault:
+    """Return the fault of a value of another kind than is wanted."""
+    given = "null" if value is None else shown(value)
+    return ValueFault(f"{given} is given where {wanted} is wanted")
+
+
+def inner_path(path: str, name: str) -> str:
+    """Return the path of a field, or of what a list or map holds."""
+    return f"{path}.{name}" if path else name
+
+
+def each_item(items: Iterable[Given], convert: Callable[[Given], Made]) -> list[Made]:
+    """Return what is made of each item of a list. A fault says of which."""
+    found: list[Made] = []
+    for index, one in enumerate(items):
+        try:
+            found.append(convert(one))
+        except ValueFault as fault:
+            raise fault.within(f"[{index}]") from None
+    return found
+
+
+def each_row(values: Iterable[object], encode: Callable[[object], bytes]) -> list[bytes | None]:
+    """Return the data of each row of a column, None for null. Raises RowFault."""
+    found: list[bytes | None] = []
+    for row, value in enumerate(values):
+        try:
+            found.append(None if value is None else encode(value))
+        except ValueFault as fault:
+            raise RowFault(fault, row) from fault
+    return found

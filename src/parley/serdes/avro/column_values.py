@@ -19,7 +19,7 @@ from parley.serdes.avro.logical import time_type
 from parley.serdes.avro.model import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 from parley.serdes.avro.unions import UnionShape, members, union_shape
 from parley.serdes.avro.writing import Chosen
-from parley.serdes.faults import ValueFault
+from parley.serdes.faults import ValueFault, inner_path
 
 Values = Callable[[pa.Array], list[object]]
 Is = Callable[[pa.DataType], bool]
@@ -56,7 +56,7 @@ def _record(kind: pa.DataType, record: Record, path: str) -> Values:
     fields = {one.name: one for one in record.fields}
     columns: list[tuple[str, Values]] = []
     for one in kind:
-        inner = _within(path, one.name)
+        inner = inner_path(path, one.name)
         if one.name not in fields:
             hint = nearest_hint(one.name, fields)
             raise SchemaError(f"the schema's {record.name} has no such field.{hint}", path=inner)
@@ -69,7 +69,7 @@ def _record(kind: pa.DataType, record: Record, path: str) -> Values:
         if name not in given and not optional:
             raise SchemaError(
                 "the column has no such field, and the schema no default",
-                path=_within(path, name),
+                path=inner_path(path, name),
             )
 
     def values(array: pa.Array) -> list[object]:
@@ -101,7 +101,7 @@ def _list(kind: pa.DataType, schema: Array, path: str) -> Values:
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     ):
         raise _wrong(kind, "an array", path)
-    items = _column(kind.value_type, schema.items, _within(path, "element"))
+    items = _column(kind.value_type, schema.items, inner_path(path, "element"))
 
     def values(array: pa.Array) -> list[object]:
         found = items(array.flatten())
@@ -119,7 +119,7 @@ def _list(kind: pa.DataType, schema: Array, path: str) -> Values:
 def _map(kind: pa.DataType, schema: Map, path: str) -> Values:
     if not pa.types.is_map(kind) or not _is_text(kind.key_type):
         raise _wrong(kind, "a map of texts", path)
-    of_item = _column(kind.item_type, schema.values, _within(path, "value"))
+    of_item = _column(kind.item_type, schema.values, inner_path(path, "value"))
 
     def values(array: pa.Array) -> list[object]:
         offsets = array.offsets.to_pylist()
@@ -171,7 +171,7 @@ def _chosen(make: Values, index: int) -> Values:
 def _members(kind: pa.DataType, union: Union, named: dict[str, int], path: str) -> Values:
     columns = [
         (one.name, named[one.name],
-         _column(one.type, union.branches[named[one.name]], _within(path, one.name)))
+         _column(one.type, union.branches[named[one.name]], inner_path(path, one.name)))
         for one in kind
     ]  # fmt: skip
 
@@ -259,10 +259,6 @@ def _with_nulls(rows: list[object], array: pa.Array) -> list[object]:
 
 def _nullable(schema: AvroType) -> bool:
     return isinstance(schema, Union) and any(one.kind == "null" for one in schema.branches)
-
-
-def _within(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _wrong(kind: pa.DataType, wanted: str, path: str) -> SchemaError:

@@ -24,6 +24,7 @@ from parley.serdes.avro.model import (
     Union,
 )
 from parley.serdes.avro.unions import UnionShape, members, union_shape
+from parley.serdes.faults import inner_path
 
 _PRIMITIVES = {
     "null": pa.null(),
@@ -85,7 +86,7 @@ def _type(schema: AvroType, path: str, above: tuple[Record, ...]) -> pa.DataType
         )
     fields = []
     for one in schema.fields:
-        inner = f"{path}.{one.name}" if path else one.name
+        inner = inner_path(path, one.name)
         kind = _type(one.type, inner, (*above, schema))
         fields.append(pa.field(one.name, kind, is_nullable(one.type)))
     return pa.struct(fields)

@@ -12,6 +12,7 @@ import re
 import pyarrow as pa
 
 from parley.errors import ConfigError, SchemaError
+from parley.serdes.faults import inner_path
 from parley.serdes.schemas import Schema
 from parley.types import Json, shown
 
@@ -102,17 +103,17 @@ def _nested(kind: pa.DataType, name: str, path: str) -> Json:
             "fields": [_field(one, name, path) for one in kind],
         }
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        inner = f"{path}.element" if path else "element"
+        inner = inner_path(path, "element")
         return {"type": "array", "items": _maybe(kind.value_field, f"{name}.element", inner)}
     if pa.types.is_map(kind) and kind.key_type in (pa.string(), pa.large_string()):
-        inner = f"{path}.value" if path else "value"
+        inner = inner_path(path, "value")
         return {"type": "map", "values": _maybe(kind.item_field, f"{name}.value", inner)}
     remedy = _REMEDIES.get(str(kind), "cast it, or leave it out")
     raise SchemaError(f"Avro has no type for a column of {kind}; {remedy}", path=path)
 
 
 def _field(field: pa.Field, name: str, path: str) -> Json:
-    inner = f"{path}.{field.name}" if path else field.name
+    inner = inner_path(path, field.name)
     if not _NAME.fullmatch(field.name):
         raise SchemaError(
             f"{shown(field.name)} is no name in Avro (letters, digits and _ are); rename the field",

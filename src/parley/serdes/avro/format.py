@@ -17,7 +17,7 @@ from parley.serdes.avro.parse import parse_schema
 from parley.serdes.avro.reading import Read, compile_reader, read_datum
 from parley.serdes.avro.reference import ReferenceDecoder
 from parley.serdes.avro.writing import compile_writer, write_datum
-from parley.serdes.faults import RowFault, ValueFault
+from parley.serdes.faults import RowFault, ValueFault, each_row
 from parley.serdes.formats import GroupDecoder, ValueFormat
 from parley.serdes.frames import Buffer, Fingerprint
 from parley.serdes.schemas import NamedSchema, Schema
@@ -62,13 +62,7 @@ class AvroFormat:
             rows = values(array)
         except ValueFault as fault:
             raise RowFault(fault, None) from fault
-        found: list[bytes | None] = []
-        for row, value in enumerate(rows):
-            try:
-                found.append(None if value is None else write_datum(self._write, value))
-            except ValueFault as fault:
-                raise RowFault(fault, row) from fault
-        return found
+        return each_row(rows, self.encode)
 
     def decode(
         self,

@@ -13,7 +13,7 @@ from struct import Struct
 import pyarrow as pa
 
 from parley.serdes.avro.model import AvroType, Fixed, Primitive
-from parley.serdes.faults import ValueFault
+from parley.serdes.faults import ValueFault, wrong_value
 from parley.serdes.frames import parse_guid
 from parley.types import shown
 
@@ -103,16 +103,14 @@ def _from_time(name: str) -> Convert:
 def _index(value: object, wanted: str) -> int:
     if not isinstance(value, bool) and hasattr(value, "__index__"):
         return int(value.__index__())
-    given = "null" if value is None else shown(value)
-    raise ValueFault(f"{given} is given where {wanted} is wanted")
+    raise wrong_value(value, wanted)
 
 
 def _from_decimal(value: object, precision: int, scale: int, size: int | None) -> bytes:
     if isinstance(value, int) and not isinstance(value, bool):
         value = Decimal(value)
     if not isinstance(value, Decimal) or not value.is_finite():
-        given = "null" if value is None else shown(value)
-        raise ValueFault(f"{given} is given where a Decimal is wanted")
+        raise wrong_value(value, "a Decimal")
     sign, digits, exponent = value.as_tuple()
     shift = int(exponent) + scale
     significant = len(digits) - _leading_zeros(digits)
@@ -146,7 +144,7 @@ def _guid_bytes(value: object) -> bytes:
     raw = getattr(value, "bytes", value)  # a uuid.UUID has them
     if isinstance(raw, bytes) and len(raw) == 16:
         return raw
-    raise ValueFault(f"{'null' if value is None else shown(value)} is given where a UUID is wanted")
+    raise wrong_value(value, "a UUID")
 
 
 def _guid_text(value: object) -> str:
@@ -161,8 +159,7 @@ def _from_duration(value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     if not isinstance(value, tuple) or len(value) != 3:
-        given = "null" if value is None else shown(value)
-        raise ValueFault(f"{given} is given where months, days and nanoseconds are wanted")
+        raise wrong_value(value, "months, days and nanoseconds")
     months, days, nanos = value
     millis, rest = divmod(nanos, 1_000_000)
     if rest:

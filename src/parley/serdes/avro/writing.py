@@ -17,7 +17,7 @@ from parley.errors import nearest_hint
 from parley.serdes.avro.defaults import fits
 from parley.serdes.avro.logical import logical_value
 from parley.serdes.avro.model import Array, AvroType, Enum, Fixed, Map, Record, Union
-from parley.serdes.faults import ValueFault
+from parley.serdes.faults import ValueFault, wrong_value
 from parley.types import Json, shown
 
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
@@ -96,7 +96,7 @@ class _Compiler:
 
         def write(out: bytearray, value: object) -> None:
             if not isinstance(value, Mapping):
-                raise _wrong(value, f"the record {record.name}")
+                raise wrong_value(value, f"the record {record.name}")
             found = 0
             for name, step, absent in steps:
                 if name in value:
@@ -227,7 +227,7 @@ def _write_default_branch(union: Union, writes: Sequence[Write]) -> Write:
 def _write_list(item: Write) -> Write:
     def write(out: bytearray, value: object) -> None:
         if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray):
-            raise _wrong(value, "a list")
+            raise wrong_value(value, "a list")
         if value:
             write_number(out, len(value))
             for index, one in enumerate(value):
@@ -246,7 +246,7 @@ def _write_map(item: Write) -> Write:
     def write(out: bytearray, value: object) -> None:
         pairs: object = list(value.items()) if isinstance(value, Mapping) else value
         if not isinstance(pairs, list):
-            raise _wrong(value, "a dict")
+            raise wrong_value(value, "a dict")
         if pairs:
             write_number(out, len(pairs))
             for key, one in pairs:
@@ -276,7 +276,7 @@ def _write_enum(schema: Enum) -> Write:
 def _write_fixed(schema: Fixed) -> Write:
     def write(out: bytearray, value: object) -> None:
         if not isinstance(value, bytes | bytearray | memoryview):
-            raise _wrong(value, f"{schema.size} bytes")
+            raise wrong_value(value, f"{schema.size} bytes")
         if len(value) != schema.size:
             raise ValueFault(f"{len(value)} bytes, where {schema.name} has {schema.size}")
         out += value
@@ -291,12 +291,12 @@ def _text_bytes(plain: Write) -> Write:
 
 def _write_null(out: bytearray, value: object) -> None:
     if value is not None:
-        raise _wrong(value, "null")
+        raise wrong_value(value, "null")
 
 
 def _write_boolean(out: bytearray, value: object) -> None:
     if value is not True and value is not False:
-        raise _wrong(value, "true or false")
+        raise wrong_value(value, "true or false")
     out.append(value)
 
 
@@ -315,11 +315,11 @@ def whole_number(value: object, wanted: str) -> int:
     if type(value) is int:
         return value
     if isinstance(value, bool):
-        raise _wrong(value, wanted)
+        raise wrong_value(value, wanted)
     try:
         return operator.index(value)  # type: ignore[arg-type]  # what has no __index__ raises
     except TypeError:
-        raise _wrong(value, wanted) from None
+        raise wrong_value(value, wanted) from None
 
 
 def _write_float(kind: str, *, from_text: bool = False) -> Write:
@@ -327,11 +327,11 @@ def _write_float(kind: str, *, from_text: bool = False) -> Write:
 
     def write(out: bytearray, value: object) -> None:
         if isinstance(value, bool | str | bytes) and not (from_text and isinstance(value, str)):
-            raise _wrong(value, kind)
+            raise wrong_value(value, kind)
         try:
             out += pack(float(value))  # type: ignore[arg-type]  # what is no number raises
         except (TypeError, ValueError):
-            raise _wrong(value, kind) from None
+            raise wrong_value(value, kind) from None
         except (OverflowError, StructError):
             raise ValueFault(f"{shown(value)} is too large for {kind}") from None
 
@@ -340,7 +340,7 @@ def _write_float(kind: str, *, from_text: bool = False) -> Write:
 
 def _write_bytes(out: bytearray, value: object) -> None:
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise _wrong(value, "bytes")
+        raise wrong_value(value, "bytes")
     raw = bytes(value)
     write_number(out, len(raw))
     out += raw
@@ -348,18 +348,13 @@ def _write_bytes(out: bytearray, value: object) -> None:
 
 def _write_string(out: bytearray, value: object) -> None:
     if not isinstance(value, str):
-        raise _wrong(value, "a text")
+        raise wrong_value(value, "a text")
     try:
         raw = value.encode()
     except UnicodeEncodeError as error:
         raise ValueFault(f"a text cannot be written as UTF-8 ({error.reason})") from None
     write_number(out, len(raw))
     out += raw
-
-
-def _wrong(value: object, wanted: str) -> ValueFault:
-    given = "null" if value is None else shown(value)
-    return ValueFault(f"{given} is given where {wanted} is wanted")
 
 
 _PLAIN: dict[str, Write] = {

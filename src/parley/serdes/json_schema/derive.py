@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 
 from parley.errors import SchemaError
+from parley.serdes.faults import inner_path
 from parley.serdes.json_schema.shapes import Kind, Shape
 from parley.serdes.schemas import Schema
 from parley.types import Json
@@ -56,13 +57,15 @@ def shape_of(kind: pa.DataType, path: str) -> Shape:
         inner = {one.name: one for one in kind}
         return Shape(
             Kind.OBJECT,
-            fields={name: shape_of(one.type, _within(path, name)) for name, one in inner.items()},
+            fields={
+                name: shape_of(one.type, inner_path(path, name)) for name, one in inner.items()
+            },
             required=frozenset(name for name, one in inner.items() if not one.nullable),
         )
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return Shape(Kind.ARRAY, items=shape_of(kind.value_type, _within(path, "element")))
+        return Shape(Kind.ARRAY, items=shape_of(kind.value_type, inner_path(path, "element")))
     if pa.types.is_map(kind) and kind.key_type in (pa.string(), pa.large_string()):
-        return Shape(Kind.MAP, items=shape_of(kind.item_type, _within(path, "value")))
+        return Shape(Kind.MAP, items=shape_of(kind.item_type, inner_path(path, "value")))
     remedy = "cast it, or leave it out"
     if pa.types.is_timestamp(kind):
         remedy = 'cast it to timestamp("us", tz="UTC")'
@@ -81,15 +84,15 @@ def _described(kind: pa.DataType, path: str) -> dict[str, Json]:
     shape = shape_of(kind, path)
     if shape.kind is Kind.OBJECT:
         properties: dict[str, Json] = {
-            one.name: _maybe(one, _within(path, one.name)) for one in kind
+            one.name: _maybe(one, inner_path(path, one.name)) for one in kind
         }
         found: dict[str, Json] = {"type": "object", "properties": properties}
         required: list[Json] = [one.name for one in kind if not one.nullable]
         return {**found, "required": required} if required else found
     if shape.kind is Kind.ARRAY:
-        return {"type": "array", "items": _maybe(kind.value_field, _within(path, "element"))}
+        return {"type": "array", "items": _maybe(kind.value_field, inner_path(path, "element"))}
     if shape.kind is Kind.MAP:
-        inner = _maybe(kind.item_field, _within(path, "value"))
+        inner = _maybe(kind.item_field, inner_path(path, "value"))
         return {"type": "object", "additionalProperties": inner}
     if shape.kind is Kind.INTEGER:
         return {"type": "integer", "connect.type": f"int{shape.bits}"}
@@ -104,7 +107,3 @@ def _maybe(field: pa.Field, path: str) -> dict[str, Json]:
     if not field.nullable or found == _SAID[Kind.NULL]:
         return found
     return {"oneOf": [_SAID[Kind.NULL], found]}
-
-
-def _within(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

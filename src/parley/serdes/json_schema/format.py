@@ -13,7 +13,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from parley.errors import ConfigError, nearest_hint
-from parley.serdes.faults import RowFault, ValueFault
+from parley.serdes.faults import each_row
 from parley.serdes.formats import GroupDecoder, ValueFormat
 from parley.serdes.frames import Buffer
 from parley.serdes.json_schema.derive import json_schema
@@ -52,13 +52,7 @@ class JsonFormat:
         convert = self._columns.get(array.type)
         if convert is None:
             convert = self._columns[array.type] = compile_column(array.type, self._shape)
-        found: list[bytes | None] = []
-        for row, value in enumerate(array.to_pylist()):
-            try:
-                found.append(None if value is None else json_text(convert(value)))
-            except ValueFault as fault:
-                raise RowFault(fault, row) from fault
-        return found
+        return each_row(array.to_pylist(), lambda value: json_text(convert(value)))
 
     def decode(
         self,

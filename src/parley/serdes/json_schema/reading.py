@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from parley.serdes.faults import DatumFault, ValueFault
+from parley.serdes.faults import DatumFault, ValueFault, each_item, wrong_value
 from parley.serdes.formats import DecodedGroup
 from parley.serdes.frames import Buffer
 from parley.serdes.json_schema.shapes import Kind, Shape, arrow_type
@@ -106,13 +106,7 @@ def _array(inner: Convert) -> Convert:
     def convert(value: Json) -> object:
         if not isinstance(value, list):
             raise wrong(value, Kind.ARRAY)
-        found: list[object] = []
-        for index, one in enumerate(value):
-            try:
-                found.append(inner(one))
-            except ValueFault as fault:
-                raise fault.within(f"[{index}]") from None
-        return found
+        return each_item(value, inner)
 
     return convert
 
@@ -213,8 +207,7 @@ def _moment(text: str, wanted: pa.DataType, kind: Kind) -> object:
 
 def wrong(value: object, kind: Kind) -> ValueFault:
     """Return the fault of a value of another kind."""
-    given = "null" if value is None else shown(value)
-    return ValueFault(f"{given} is given where {kind.value} is wanted")
+    return wrong_value(value, kind.value)
 
 
 def _no_constant(name: str) -> Json:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from parley.errors import SchemaError, nearest_hint
-from parley.serdes.faults import ValueFault
+from parley.serdes.faults import ValueFault, each_item, inner_path
 from parley.serdes.json_schema.derive import shape_of
 from parley.serdes.json_schema.reading import MAX_FLOAT32, MAX_FLOAT64, wrong
 from parley.serdes.json_schema.shapes import Kind, Shape
@@ -64,23 +64,23 @@ def _merged(kind: pa.DataType, shape: Shape, path: str) -> Shape:
     if shape.items is not None:
         inner = kind.item_type if shape.kind is Kind.MAP else kind.value_type
         name = "value" if shape.kind is Kind.MAP else "element"
-        items = _merged(inner, shape.items, _within(path, name))
+        items = _merged(inner, shape.items, inner_path(path, name))
         return Shape(shape.kind, items=items, nullable=shape.nullable)
     if shape.kind is not Kind.OBJECT:
         return shape
     fields: dict[str, Shape] = {}
     for one in kind:
-        inner_path = _within(path, one.name)
+        field_path = inner_path(path, one.name)
         if one.name in shape.fields:
-            fields[one.name] = _merged(one.type, shape.fields[one.name], inner_path)
+            fields[one.name] = _merged(one.type, shape.fields[one.name], field_path)
         elif shape.open:
-            fields[one.name] = shape_of(one.type, inner_path)
+            fields[one.name] = shape_of(one.type, field_path)
         else:
             hint = nearest_hint(one.name, shape.fields)
-            raise SchemaError(f"the schema allows no such property.{hint}", path=inner_path)
+            raise SchemaError(f"the schema allows no such property.{hint}", path=field_path)
     for name in sorted(shape.required - fields.keys()):
         raise SchemaError("the column has no such property, which is required",
-                          path=_within(path, name))  # fmt: skip
+                          path=inner_path(path, name))  # fmt: skip
     return Shape(Kind.OBJECT, fields=fields, required=shape.required, nullable=shape.nullable)
 
 
@@ -143,13 +143,7 @@ def _array(inner: Convert) -> Convert:
     def convert(value: object) -> Json:
         if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray):
             raise wrong(value, Kind.ARRAY)
-        found: list[Json] = []
-        for index, one in enumerate(value):
-            try:
-                found.append(inner(one))
-            except ValueFault as fault:
-                raise fault.within(f"[{index}]") from None
-        return found
+        return each_item(value, inner)
 
     return convert
 
@@ -251,10 +245,6 @@ def _parsed(value: object) -> Json:
     except (ValueError, RecursionError) as error:
         raise ValueFault(f"a text is no JSON: {error}") from None
     return found
-
-
-def _within(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 _SCALARS: dict[Kind, Convert] = {
