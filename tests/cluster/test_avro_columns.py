@@ -18,7 +18,7 @@ from parley import EARLIEST, LATEST, Client, TopicPartition
 from parley.devcluster import LocalCluster
 from parley.errors import RegistryUnreachable, SchemaDecodeError
 from parley.registry import SchemaRegistryClient
-from parley.serdes import AvroDecoder
+from parley.serdes import ColumnDecoder
 
 pytestmark = pytest.mark.foreign
 
@@ -60,7 +60,7 @@ def test_writers_of_several_schemas_and_framings_become_one_table() -> None:
         registry = SchemaRegistryClient(cluster.schema_registry.url)
         latest = registry.get_latest_version("cities-value").schema
         cluster.schema_registry.clear_requests()
-        decoder = AvroDecoder(registry, latest, on_schema_error="null")
+        decoder = ColumnDecoder(registry, latest, on_schema_error="null")
         table = pa.Table.from_batches([decoder.decode(one) for one in batches])
         values = table.column("value").combine_chunks()
         assert values.field("people").to_pylist() == [*range(20)] * 3 + [None, None]
@@ -71,14 +71,14 @@ def test_writers_of_several_schemas_and_framings_become_one_table() -> None:
         assert len(paths) == len(set(paths)) == 3, "each id and GUID once"
 
         cluster.schema_registry.stop()
-        names = AvroDecoder(registry, latest, columns=["name"], on_schema_error="null")
+        names = ColumnDecoder(registry, latest, columns=["name"], on_schema_error="null")
         known = names.decode(batches[0]).column("value")
         assert known.type == pa.struct([pa.field("name", pa.string(), nullable=False)])
         assert known[0].as_py() == {"name": "city 0"}, "what is known needs no registry"
         fresh = SchemaRegistryClient(cluster.schema_registry.url, max_retries=0)
         with pytest.raises(RegistryUnreachable):
-            AvroDecoder(fresh, latest, on_schema_error="null").decode(batches[0])
-        strict = AvroDecoder(registry, latest)
+            ColumnDecoder(fresh, latest, on_schema_error="null").decode(batches[0])
+        strict = ColumnDecoder(registry, latest)
         whole = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
         with pytest.raises(SchemaDecodeError, match=r"cities-0, offset 61.*begins with the bytes"):
             strict.decode(whole, topic="cities", partition=0)

@@ -23,7 +23,7 @@ from parley import EARLIEST, LATEST, AsyncProducer, Client, Producer, TopicParti
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, SchemaError, SchemaNotFoundError
 from parley.registry import RegisteredSchema, Schema, SchemaRegistryClient
-from parley.serdes import AvroDecoder, ColumnDecoder, ColumnEncoder, Deserializer, Serializer
+from parley.serdes import ColumnDecoder, ColumnEncoder, Deserializer, Serializer
 
 pytestmark = pytest.mark.foreign
 
@@ -260,6 +260,6 @@ def test_columns_are_written_for_their_deserializer(
     ] + [None]  # fmt: skip
     schema = registry.get_latest_version(f"{topic}-value").schema
     assert json.loads(schema.text)["name"] == f"columns_{framing.replace('-', '_')}_value"
-    decoder = AvroDecoder(registry, schema)
+    decoder = ColumnDecoder(registry, schema)
     back = pa.Table.from_batches([decoder.decode(one) for one in table.to_batches()])
     assert [one and one["n"] for one in back.column("value").to_pylist()] == [1, 2, None]

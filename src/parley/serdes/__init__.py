@@ -50,7 +50,7 @@ from parley.serdes.schemas import (
 from parley.serdes.single_object import SingleObject
 
 if TYPE_CHECKING:
-    from parley.serdes.decoder import AvroDecoder, ColumnDecoder, DecodedValues, Fault
+    from parley.serdes.decoder import ColumnDecoder, DecodedValues, Fault
     from parley.serdes.encoder import ColumnEncoder, EncodedValues, derived_schema
     from parley.serdes.serializer import Deserializer, Serializer
 
@@ -58,7 +58,6 @@ __all__ = [
     "FRAMINGS",
     "ApicurioHeaders",
     "ApicurioPrefix",
-    "AvroDecoder",
     "Bare",
     "ColumnDecoder",
     "ColumnEncoder",
@@ -93,7 +92,6 @@ __all__ = [
 ]
 
 _HOME = {
-    "AvroDecoder": "parley.serdes.decoder",
     "ColumnDecoder": "parley.serdes.decoder",
     "ColumnEncoder": "parley.serdes.encoder",
     "DecodedValues": "parley.serdes.decoder",

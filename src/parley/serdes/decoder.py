@@ -181,30 +181,6 @@ class ColumnDecoder:
         return f"{type(self).__name__}({self._framing.name!r}, {self.data_type})"
 
 
-class AvroDecoder(ColumnDecoder):
-    """A `ColumnDecoder` of Avro."""
-
-    def __init__(
-        self,
-        source: SchemaSource | None,
-        schema: Schema,
-        *,
-        columns: Names | None = None,
-        framing: str | Framing = "confluent",
-        on_schema_error: str = FAIL,
-        known: Several[Schema] = (),
-    ) -> None:
-        super().__init__(
-            source,
-            schema,
-            value_format="avro",
-            columns=columns,
-            framing=framing,
-            on_schema_error=on_schema_error,
-            known=known,
-        )
-
-
 def _messages(
     messages: pa.Array, headers: pa.Array | None
 ) -> Iterable[tuple[int, memoryview, Headers]]:

@@ -18,7 +18,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from parley.errors import ConfigError, SchemaDecodeError, SchemaError, SchemaNotFoundError
 from parley.serdes import (
-    AvroDecoder,
+    ColumnDecoder,
     Fingerprint,
     NamedSchema,
     Schema,
@@ -82,7 +82,7 @@ def binary(*messages: bytes | None) -> pa.Array:
 
 
 def bare(described: Json, *data: bytes, **options: object) -> pa.Array:
-    decoder = AvroDecoder(Source({}), schema(described), framing="none", **options)  # type: ignore[arg-type]
+    decoder = ColumnDecoder(Source({}), schema(described), framing="none", **options)  # type: ignore[arg-type]
     found = decoder.decode_values(binary(*data))
     assert found.faults == {}
     assert found.array.type == decoder.data_type
@@ -130,7 +130,7 @@ def test_columns_hold_what_fastavro_reads(data: st.DataObject, writer: Json) -> 
         # a type that was named in a field that is gone
         assume(False)
     source = Source({SchemaId(1): schema(writer)})
-    decoder = AvroDecoder(source, schema(reader))
+    decoder = ColumnDecoder(source, schema(reader))
     found = decoder.decode_values(binary(*(framed(1, one) for one in messages)))
     assert found.faults == {}
     found.array.validate(full=True)
@@ -149,7 +149,7 @@ def test_damaged_messages_harm_no_other(data: st.DataObject, described: Json, no
     at = data.draw(st.integers(0, max(0, len(good) - 1)))
     flipped = bytearray(good or b"\0")
     flipped[at] ^= data.draw(st.integers(1, 255))
-    decoder = AvroDecoder(Source({}), schema(described), framing="none", on_schema_error="null")
+    decoder = ColumnDecoder(Source({}), schema(described), framing="none", on_schema_error="null")
     found = decoder.decode_values(
         binary(good, good[:cut], good + noise, bytes(flipped), noise, good)
     )
@@ -249,16 +249,16 @@ def test_what_no_column_can_hold_is_refused_with_its_field() -> None:
     }  # fmt: skip
     outer: Json = {"type": "record", "name": "O", "fields": [{"name": "head", "type": node}]}
     with pytest.raises(SchemaError, match=r"head\.next: the record Node contains itself"):
-        AvroDecoder(Source({}), schema(outer))
+        ColumnDecoder(Source({}), schema(outer))
     chosen = bare(node, encoded(node, {"next": {"next": None, "x": 1}, "x": 2}), columns=["x"])
     assert chosen.to_pylist() == [{"x": 2}], "what is not selected need not be a column"
     huge: Json = {"type": "bytes", "logicalType": "decimal", "precision": 77, "scale": 0}
     with pytest.raises(SchemaError, match="77 digits"):
-        AvroDecoder(Source({}), schema(huge))
+        ColumnDecoder(Source({}), schema(huge))
     with pytest.raises(ConfigError, match=r'no field peple.*Did you mean "people"'):
-        AvroDecoder(Source({}), schema(CITY), columns=["peple"])
+        ColumnDecoder(Source({}), schema(CITY), columns=["peple"])
     with pytest.raises(SchemaError, match="JSON, where AVRO"):
-        AvroDecoder(Source({}), Schema("{}", "JSON"))
+        ColumnDecoder(Source({}), Schema("{}", "JSON"))
 
 
 def test_writers_evolve_and_ids_alternate() -> None:
@@ -277,7 +277,7 @@ def test_writers_evolve_and_ids_alternate() -> None:
         framed(2, encoded(newer, {"name": f"n{i}", "people": -i, "mayor": "x"})) for i in range(50)
     ]
     mixed = [one for pair in zip(old, new, strict=True) for one in pair]
-    decoder = AvroDecoder(source, schema(reader))
+    decoder = ColumnDecoder(source, schema(reader))
     for _ in range(3):
         found = decoder.decode_values(binary(*mixed, None))
         names = found.array.field("name").to_pylist()
@@ -300,14 +300,14 @@ def test_a_batch_fails_at_its_first_bad_message_or_goes_on_with_null() -> None:
     odd = {**CITY, "fields": [{"name": "name", "type": "int"}]}
     source = Source({SchemaId(1): schema(CITY), SchemaId(3): schema(odd)})
     messages = batch(good, None, b"{}", framed(9, b""), framed(3, b"\2"), good + b"x", good)
-    strict = AvroDecoder(source, schema(CITY))
+    strict = ColumnDecoder(source, schema(CITY))
     with pytest.raises(SchemaDecodeError, match=r"cities-7, offset 42.*looks like JSON") as caught:
         strict.decode(messages, topic="cities", partition=7)
     assert (caught.value.offset, caught.value.code) == (42, "framing")
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (str(copy), copy.offset) == (str(caught.value), 42)
 
-    lenient = AvroDecoder(source, schema(CITY), on_schema_error="null")
+    lenient = ColumnDecoder(source, schema(CITY), on_schema_error="null")
     found = lenient.decode(messages)
     assert found.schema.names == ["offset", "value", "_error"]
     assert [one is not None for one in found.column("value").to_pylist()] == [
@@ -333,7 +333,7 @@ def test_headers_fingerprints_references_and_keys() -> None:
     frame = framing("confluent").write(datum, guid)
     headers = pa.array([[{"key": k, "value": v} for k, v in frame.headers], None], kind)
     source = Source({guid: schema(CITY), SchemaId(1): schema(CITY)})
-    found = AvroDecoder(source, schema(CITY)).decode(
+    found = ColumnDecoder(source, schema(CITY)).decode(
         batch(datum, framed(1, datum), headers=headers)
     )
     assert found.column("value").field("name").to_pylist() == ["Oslo", "Oslo"]
@@ -344,16 +344,16 @@ def test_headers_fingerprints_references_and_keys() -> None:
         fastavro.schema.to_parsing_canonical_form(CITY), "CRC-64-AVRO"
     )
     reader = schema({**CITY, "fields": CITY["fields"][1:]})
-    decoder = AvroDecoder(source, reader, framing="single-object", known=[schema(CITY)])
+    decoder = ColumnDecoder(source, reader, framing="single-object", known=[schema(CITY)])
     assert decoder.decode(batch(message)).column("value").to_pylist() == [{"people": 1}]
-    alone = AvroDecoder(source, reader, framing="single-object")
+    alone = ColumnDecoder(source, reader, framing="single-object")
     with pytest.raises(SchemaDecodeError, match=r"known=\[\.\.\.\]"):
         alone.decode(batch(message))
 
     source.references["City", 1] = schema(CITY)
     trip: Json = {"type": "record", "name": "Trip", "fields": [{"name": "to", "type": "City"}]}
     with_reference = Schema(json.dumps(trip), references=(SchemaReference("City", "City", 1),))
-    found = AvroDecoder(source, with_reference, framing="none").decode(batch(datum))
+    found = ColumnDecoder(source, with_reference, framing="none").decode(batch(datum))
     assert found.column("value").to_pylist() == [{"to": {"name": "Oslo", "people": 1}}]
 
 
@@ -375,7 +375,7 @@ def test_what_a_stranger_announces_costs_nothing() -> None:
         ({"type": "long", "logicalType": "timestamp-millis"}, encoded("long", 2**62)),
         ({"type": "bytes", "logicalType": "decimal", "precision": 1}, b"\x02\x7f"),
     ):
-        decoder = AvroDecoder(Source({}), schema(described), framing="none")  # type: ignore[arg-type]
+        decoder = ColumnDecoder(Source({}), schema(described), framing="none")  # type: ignore[arg-type]
         began = time.process_time()
         found = decoder.decode_values(binary(data))
         assert time.process_time() - began < 5
@@ -388,6 +388,6 @@ def test_nesting_without_end_is_a_fault() -> None:
         "type": "record", "name": "Node",
         "fields": [{"name": "next", "type": ["null", "Node"]}, {"name": "x", "type": "int"}],
     }  # fmt: skip
-    decoder = AvroDecoder(Source({}), schema(node), framing="none", columns=["x"])
+    decoder = ColumnDecoder(Source({}), schema(node), framing="none", columns=["x"])
     found = decoder.decode_values(binary(b"\x02" * 100_000))
     assert "nested too deep" in found.faults[0].why

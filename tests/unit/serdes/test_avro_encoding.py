@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from parley.errors import ConfigError, SchemaDecodeError, SchemaEncodeError, SchemaError
 from parley.serdes import (
-    AvroDecoder,
+    ColumnDecoder,
     ColumnEncoder,
     Deserializer,
     GlueVersion,
@@ -73,7 +73,7 @@ def test_fastavro_reads_every_value_that_is_encoded(data: st.DataObject, describ
 def test_columns_come_back_as_they_were(data: st.DataObject, described: Json) -> None:
     rows = data.draw(st.lists(values(parse_schema(json.dumps(described))), max_size=4))
     given_rows = binary(*(encoded(described, row) for row in rows), None)
-    decoder = AvroDecoder(None, schema(described), framing="none")
+    decoder = ColumnDecoder(None, schema(described), framing="none")
     column = decoder.decode_values(given_rows).array
     start = data.draw(st.integers(0, len(rows)))
     part = column.slice(start)
@@ -129,7 +129,7 @@ ALL = {
 def test_every_type_as_columns_and_as_values() -> None:
     without = json.loads(json.dumps(ALL).replace("logicalType", "left"))
     datum = encoded(without, {one["name"]: EVERY_TYPE[one["name"]][1] for one in ALL["fields"]})
-    decoder = AvroDecoder(None, schema(ALL), framing="none")
+    decoder = ColumnDecoder(None, schema(ALL), framing="none")
     column = decoder.decode_values(binary(datum, datum, None, datum)).array
     assert column_encoder(ALL).encode_values(column).array.to_pylist() == [
         datum, datum, None, datum,
@@ -296,7 +296,7 @@ def test_a_schema_is_derived_from_columns() -> None:
     derived = derived_schema(column.type, "shop.Order")
     fastavro.parse_schema(json.loads(derived.text))
     found = column_encoder(json.loads(derived.text)).encode_values(column)
-    back = AvroDecoder(None, derived, framing="none").decode_values(found.array).array
+    back = ColumnDecoder(None, derived, framing="none").decode_values(found.array).array
     shown = back.to_pylist()
     assert shown[1] is None
     assert shown[2] == nulls
