@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from parley.devcluster.state.agreement import check_agreement
-from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.group_coordinator.replay import replay
 from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, LogUnavailable
 from parley.devcluster.state.groups.classic.group import ClassicGroup, Rules
@@ -23,12 +21,9 @@ from parley.devcluster.state.groups.records import (
     encode,
     encode_offset,
 )
-from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.log.batches import read_facts
 from parley.devcluster.state.log.replica import Prepared, Replica
-from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.devcluster.state.scenes import SceneState
-from parley.devcluster.state.settings import ClusterSettings
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors.codes import NOT_COORDINATOR
 from parley.messages import OffsetCommitKey, OffsetCommitValue
@@ -40,38 +35,18 @@ from parley.records import (
     keyed_batch,
 )
 
+from .driven_state import DrivenState
+
 GROUP = "g"
 FIRST, SECOND = ("t", 0), ("t", 1)
 
 
-class Scene:
-    """A cluster's state of three brokers, driven by hand."""
+class Scene(DrivenState):
+    """That, and its coordinator."""
 
     def __init__(self, directory: Path | None = None, first_id: int = 1) -> None:
-        ids = itertools.count(first_id)
-        self.state = ClusterState(
-            cluster_id="c",
-            new_topic_id=lambda: next(ids).to_bytes(16, "big"),
-            check_crc=lambda batch: True,
-            directory=directory,
-            settings=ClusterSettings(offsets_topic_num_partitions=5),
-        )
-        self.up(*(self.state.make_broker(broker_id) for broker_id in (1, 2, 3)))
-        if "t" not in self.state.image.topics:
-            self.state.create_topic("t", [[1, 2, 3], [2, 3, 1]], {}, now_ms=0)
+        super().__init__(directory, first_id)
         self.coordinator = self.state.group_coordinator
-
-    def up(self, *brokers: BrokerState) -> None:
-        images = {one: BrokerImage(one.id, "localhost", 9000 + one.id) for one in brokers}
-        self.state.brokers_up(images, now_ms=0)
-
-    def kill(self, directory: Path) -> Scene:
-        """Drop everything as kill -9 does, and begin again."""
-        for broker in self.state.replication.brokers.values():
-            broker.close()
-        assert self.state._journal is not None
-        self.state._journal.close()
-        return Scene(directory, first_id=1_000)
 
     def commit(self, offset: int, at: tuple[str, int] = FIRST, group: str = GROUP) -> None:
         self.coordinator.commit_offsets(group, {at: CommittedOffset(offset, 0, "", 7)}, now_ms=7)

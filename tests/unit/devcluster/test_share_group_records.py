@@ -2,53 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.group_coordinator.replay import replay
 from parley.devcluster.state.group_coordinator.topic import LogUnavailable
 from parley.devcluster.state.groups.records import RecordRules, decode
 from parley.devcluster.state.groups.share.group import ShareAnswer, ShareGroup, ShareHeartbeat
 from parley.devcluster.state.groups.share.partition import Acknowledgement, Wish
 from parley.devcluster.state.groups.share.settings import ShareSettings
-from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.log.batches import walk
 from parley.devcluster.state.log.replica import Replica
-from parley.devcluster.state.settings import ClusterSettings
 from parley.records import decode_columns, var_values
+
+from .driven_state import DrivenState
 
 GROUP, SETTINGS = "g", ShareSettings()
 
 
-class Scene:
-    """Three brokers and a topic of two partitions, driven by hand."""
+class Scene(DrivenState):
+    """A cluster's state whose partitions have one replica each."""
 
-    def __init__(self, directory: Path | None = None, first_id: int = 1) -> None:
-        ids = itertools.count(first_id)
-        self.state = ClusterState(
-            cluster_id="c",
-            new_topic_id=lambda: next(ids).to_bytes(16, "big"),
-            check_crc=lambda batch: True,
-            directory=directory,
-            settings=ClusterSettings(offsets_topic_num_partitions=1),
-        )
-        brokers = [self.state.make_broker(broker_id) for broker_id in (1, 2, 3)]
-        images = {one: BrokerImage(one.id, "localhost", 9_000 + one.id) for one in brokers}
-        self.state.brokers_up(images, now_ms=0)
-        if "t" not in self.state.image.topics:
-            self.state.create_topic("t", [[1], [2]], {}, now_ms=0)
-
-    def kill(self, directory: Path) -> Scene:
-        """Drop everything as kill -9 does, and begin again."""
-        for broker in self.state.replication.brokers.values():
-            broker.close()
-        assert self.state._journal is not None
-        self.state._journal.close()
-        return Scene(directory, first_id=1_000)
+    OFFSETS_PARTITIONS = 1
+    REPLICAS = ([1], [2])
 
     def beat(self, member: str, epoch: int, now_ms: int = 5) -> ShareAnswer:
         topics = frozenset(["t"]) if epoch == 0 else None
