@@ -69,7 +69,7 @@ def default_value(kind: AvroType, value: Json, *, plain: bool = False) -> object
             for one in kind.fields
         }
     if isinstance(kind, Array):
-        return [default_value(kind.items, one, plain=plain) for one in value or ()]  # type: ignore[union-attr]
+        return [default_value(kind.items, one, plain=plain) for one in value or ()]  # type: ignore[union-attr]  # a list: it fits
     if isinstance(kind, Map):
         given = value if isinstance(value, dict) else {}
         pairs = {key: default_value(kind.values, one, plain=plain) for key, one in given.items()}

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from parley.client.group.assignors.racks import Nearness
+from parley.client.group.assignors.racks import Nearness, is_far
 from parley.types import TopicPartition
 
 MOST_STEPS = 500_000
@@ -38,7 +38,7 @@ class _Class(NamedTuple):
         return kind[0] in self.topics
 
     def far(self, kind: _Kind) -> bool:
-        return self.rack is not None and self.rack not in kind[1]
+        return is_far(self.rack, kind[1])
 
 
 class _Step(NamedTuple):

@@ -22,6 +22,11 @@ def racks_matter(of_members: Collection[str], of_partitions: Collection[Racks]) 
     )
 
 
+def is_far(rack: str | None, racks: Racks) -> bool:
+    """Whether a member has a rack that no replica of a partition is in."""
+    return rack is not None and rack not in racks
+
+
 class Nearness:
     """Which partitions have a replica in the rack of a member. To one without a rack all are near.
 
@@ -36,6 +41,5 @@ class Nearness:
         return self._topics[partition.topic][partition.partition]
 
     def far(self, partition: TopicPartition, place: int) -> bool:
-        """Whether a member has a rack that no replica of a partition is in."""
-        rack = self.rack_of[place]
-        return rack is not None and rack not in self.racks(partition)
+        """Whether a partition is far from a member."""
+        return is_far(self.rack_of[place], self.racks(partition))
