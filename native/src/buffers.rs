@@ -24,6 +24,17 @@ impl Owned {
     }
 }
 
+/// Numbers whose memory may be read as bytes.
+pub trait Number: Copy {}
+impl Number for i32 {}
+impl Number for i64 {}
+
+/// Returns numbers as the bytes that they are in memory.
+pub fn bytes_of<T: Number>(numbers: &[T]) -> &[u8] {
+    // SAFETY: these numbers have no padding, and any byte may be read.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), std::mem::size_of_val(numbers)) }
+}
+
 /// Memory that Rust filled, handed out through the buffer protocol as bytes without a copy.
 #[pyclass(frozen, module = "parley.kernel._native")]
 pub struct Buffer {

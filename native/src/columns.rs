@@ -115,6 +115,11 @@ impl VarColumn {
         self.null_count
     }
 
+    /// Returns whether a row is not null.
+    pub fn has(&self, row: usize) -> bool {
+        self.nulls.get(row >> 3).is_none_or(|byte| byte >> (row & 7) & 1 == 0)
+    }
+
     /// Returns the validity bitmap, or None where nothing is null.
     pub fn validity(&self) -> Option<Vec<u8>> {
         if self.null_count == 0 {

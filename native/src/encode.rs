@@ -42,20 +42,30 @@ pub struct Output {
 
 /// Returns one batch of the selected rows from position `start` on.
 pub fn encode(input: &Input, start: usize, options: &Options) -> Result<Output, Failure> {
+    check(options)?;
+    source(&input.source(), start, options)
+}
+
+/// Refuses a format that does not exist, and a codec that the format does not have.
+pub fn check(options: &Options) -> Result<(), Flaw> {
     if !(0..=2).contains(&options.magic) {
-        return Err(argument("there is no such magic").into());
+        return Err(argument("there is no such magic"));
     }
     if !(0..=(if options.magic == 2 { 4 } else { 3 })).contains(&options.codec) {
-        return Err(flaw(Kind::Codec, "the format has no such codec").into());
+        return Err(flaw(Kind::Codec, "the format has no such codec"));
     }
-    let input = input.source();
+    Ok(())
+}
+
+/// The same of rows that are plain slices, in a format and with a codec that exist.
+pub fn source(input: &Source, start: usize, options: &Options) -> Result<Output, Failure> {
     if start >= input.selected {
         return Err(argument("no rows are left to begin a batch").into());
     }
     if options.magic == 2 {
-        magic2(&input, start, options)
+        magic2(input, start, options)
     } else {
-        legacy(&input, start, options)
+        legacy(input, start, options)
     }
 }
 

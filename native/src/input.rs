@@ -1,6 +1,7 @@
 //! The columns that Python holds, read row by row.
 
-use crate::buffers::View;
+use crate::buffers::{bytes_of, View};
+use crate::columns::VarColumn;
 use crate::encode::Options;
 use crate::limits::{flaw, Flaw, Kind};
 
@@ -206,7 +207,41 @@ pub struct Source<'a> {
     selection: Option<&'a [u8]>,
 }
 
+impl<'a> Var<'a> {
+    /// Returns a column of our own; `validity` is its bitmap, where it has nulls.
+    pub fn of_column(column: &'a VarColumn, validity: Option<&'a [u8]>) -> Self {
+        Var { validity, offsets: bytes_of(&column.offsets), data: &column.data, bit_offset: 0 }
+    }
+}
+
+impl<'a> Headers<'a> {
+    /// Returns headers of our own; `validity` is that of their values.
+    pub fn of_columns(ends: &'a [i32], keys: &'a VarColumn, values: &'a VarColumn, validity: Option<&'a [u8]>) -> Self {
+        Headers { offsets: bytes_of(ends), keys: Var::of_column(keys, None), values: Var::of_column(values, validity) }
+    }
+}
+
 impl<'a> Source<'a> {
+    /// Returns rows of our own, all of them or those of a selection.
+    pub fn of_columns(
+        timestamps: &'a [i64],
+        key: Option<Var<'a>>,
+        value: Option<Var<'a>>,
+        headers: Option<Headers<'a>>,
+        selection: Option<&'a [i32]>,
+    ) -> Self {
+        Source {
+            rows: timestamps.len(),
+            selected: selection.map_or(timestamps.len(), <[i32]>::len),
+            offsets: None,
+            timestamps: Some(bytes_of(timestamps)),
+            key,
+            value,
+            headers,
+            selection: selection.map(bytes_of),
+        }
+    }
+
     /// Returns the key of the row at a position.
     #[inline(always)]
     pub fn key_at(&self, at: usize) -> Result<Option<&'a [u8]>, Flaw> {
@@ -244,19 +279,36 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Returns from and to, in the columns of header keys and values.
+    #[inline(always)]
+    fn headers_of(&self, row: usize) -> Result<(usize, usize), Flaw> {
+        let Some(column) = &self.headers else { return Ok((0, 0)) };
+        let (from, to) = pair(column.offsets, row)?;
+        if from < 0 || to < from {
+            return Err(argument("the headers' offsets are out of order"));
+        }
+        Ok((from as usize, to as usize))
+    }
+
+    /// Returns the row at a position, and whether its time stands in the columns; its offset is left out.
+    #[inline(always)]
+    pub fn content(&self, at: usize) -> Result<(Row<'a>, bool), Flaw> {
+        let row = self.row_index(at)?;
+        let timestamp = self.timestamps.map(|timestamps| int64(timestamps, row).ok_or(NO_ROW)).transpose()?;
+        let content = Row {
+            offset: -1,
+            timestamp: timestamp.unwrap_or(-1),
+            key: self.key.as_ref().map_or(Ok(None), |column| column.get(row))?,
+            value: self.value.as_ref().map_or(Ok(None), |column| column.get(row))?,
+            headers: self.headers_of(row)?,
+        };
+        Ok((content, timestamp.is_some()))
+    }
+
     #[inline(always)]
     pub fn row(&self, at: usize, start: usize, options: &Options) -> Result<Row<'a>, Flaw> {
         let row = self.row_index(at)?;
-        let headers = match &self.headers {
-            None => (0, 0),
-            Some(column) => {
-                let (from, to) = pair(column.offsets, row)?;
-                if from < 0 || to < from {
-                    return Err(argument("the headers' offsets are out of order"));
-                }
-                (from as usize, to as usize)
-            }
-        };
+        let headers = self.headers_of(row)?;
         Ok(Row {
             offset: match self.offsets {
                 None => options.base_offset.wrapping_add((at - start) as i64),

@@ -1,18 +1,22 @@
-//! The compiled record kernel: the functions of parley/kernel/contract.py as a Python module.
+//! The compiled record kernel: parley/kernel/functions.py as a Python module.
 //!
 //! Everything per record runs detached from the interpreter. Foreign bytes can cause Failure and
 //! nothing else; a panic, which would be a bug, is stopped here and becomes one too.
 
 mod args;
+mod batches;
 mod buffers;
 mod columns;
 mod compress;
 mod crc;
 mod cursor;
 mod cut;
+mod digest;
 mod encode;
+mod gather;
 mod group;
 mod gzip;
+mod handle;
 mod input;
 mod legacy;
 mod limits;
@@ -244,6 +248,21 @@ fn group_rows(py: Python<'_>, targets: View, partitions: i64) -> PyResult<(Buffe
     Ok((Buffer::new(Owned::Int32(order)), Buffer::new(Owned::Int32(counts))))
 }
 
+/// Returns the hash of each record as uint64.
+#[pyfunction]
+fn record_hashes(py: Python<'_>, columns: ColumnsArg) -> PyResult<Buffer> {
+    let input = columns.into_input(None);
+    let hashes = detached(py, || Ok(digest::hashes(&input)?))?;
+    Ok(Buffer::new(Owned::Int64(hashes)))
+}
+
+/// Returns number of hashes, sum and polynomial of each run of hashes.
+#[pyfunction]
+fn digest_runs(py: Python<'_>, hashes: View, first: i64, run: i64) -> PyResult<Buffer> {
+    let runs = detached(py, || Ok(digest::runs(hashes.bytes(), first, run)?))?;
+    Ok(Buffer::new(Owned::Int64(runs)))
+}
+
 /// Returns the column of a list of bytes and None.
 #[pyfunction]
 fn bytes_column(values: &Bound<'_, PyList>) -> PyResult<args::VarTuple> {
@@ -290,7 +309,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Buffer>()?;
     module.add_class::<record::Record>()?;
     module.add_class::<cursor::RecordCursor>()?;
+    module.add_class::<gather::RecordGatherer>()?;
+    module.add("RowHandle", handle::class(module.py())?)?;
     module.add_function(wrap_pyfunction!(cursor::record_cursor, module)?)?;
+    module.add_function(wrap_pyfunction!(gather::gather, module)?)?;
+    module.add_function(wrap_pyfunction!(batches::encode_gathered, module)?)?;
+    module.add_function(wrap_pyfunction!(handle::row_handle, module)?)?;
     module.add_function(wrap_pyfunction!(py_decode, module)?)?;
     module.add_function(wrap_pyfunction!(cut_batch, module)?)?;
     module.add_function(wrap_pyfunction!(py_encode, module)?)?;
@@ -298,6 +322,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scan_legacy, module)?)?;
     module.add_function(wrap_pyfunction!(murmur2_partitions, module)?)?;
     module.add_function(wrap_pyfunction!(group_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(record_hashes, module)?)?;
+    module.add_function(wrap_pyfunction!(digest_runs, module)?)?;
     module.add_function(wrap_pyfunction!(bytes_column, module)?)?;
     module.add_function(wrap_pyfunction!(py_crc32c, module)?)?;
     module.add_function(wrap_pyfunction!(py_crc32, module)?)?;

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import struct
 from array import array
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -161,6 +161,12 @@ def spans_of(parts: list[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
 
 
 # ── the properties ───────────────────────────────────────────────────────────
+
+
+@given(record_lists(), st.booleans())
+def test_hashes_of_records(rows: list[Record], timed: bool) -> None:
+    columns = columns_from_records(rows)
+    both("record_hashes", columns if timed else replace(columns, timestamps=None))
 
 
 @given(st.lists(batches(), max_size=5), decode_options())

@@ -19,6 +19,9 @@ SMALL_CHUNK_BYTES = 64 * 1024
 FIRST_CHUNK_BYTES = 4 * 1024
 """What a connection receives into at first: heartbeats and what they bring never need more."""
 
+MAX_STEP_BYTES = 4 * 1024 * 1024
+"""The most by which a large frame's buffer grows at once: about a millisecond of the event loop."""
+
 MAX_IDLE_BYTES = 64 * 1024 * 1024
 """Idle memory one connection may keep: two fetches of 16 MiB and their successors, with room."""
 
@@ -27,6 +30,8 @@ MAX_IDLE_CHUNKS = 8
 
 IDLE_TICKS = 256
 """Small-chunk turnovers (some 16 MiB of small frames) before idle large buffers go."""
+
+_ZEROS = memoryview(bytes(MAX_STEP_BYTES))
 
 
 class Chunk:
@@ -59,6 +64,23 @@ class Chunk:
             seen = False
         self.view = memoryview(self._memory)
         return seen
+
+    def grow(self, most_bytes: int) -> bool:
+        """Make it larger in place, up to `most_bytes`: twice as large, by MAX_STEP_BYTES at most.
+
+        Returns False, and changes nothing, while a view other than the chunk's own is alive. Renews
+        `view`. The allocator moves a large buffer's pages, not its bytes.
+        """
+        step = min(most_bytes - len(self._memory), len(self._memory), MAX_STEP_BYTES)
+        self.view.release()
+        try:
+            self._memory += _ZEROS[:step]
+        except BufferError:
+            grown = False
+        else:
+            grown = True
+        self.view = memoryview(self._memory)
+        return grown
 
     def retire(self) -> None:
         """Say that nothing more is written into it; idle with the last frame's release."""

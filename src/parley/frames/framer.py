@@ -2,8 +2,8 @@
 
 Rules of the receiving half:
 1. The framer owns the memory that bytes are received into; frames are views of it, never copies.
-2. Memory grows with the bytes that arrived, doubling up to the announced size; never by
-   announcement.
+2. Memory grows with the bytes that arrived, doubling up to the announced size, by 4 MiB at most at
+   a time; never by announcement.
 3. Small frames share a chunk: of 4 KiB at first, of 64 KiB once those were full. A frame that does
    not fit there gets a chunk of its own, which ends with the frame, so that the frame after it
    starts in a small chunk again.
@@ -239,6 +239,8 @@ class Framer:
         self._own = True
 
     def _grow(self) -> None:
+        if self._chunk.grow(self._size):
+            return
         fresh = self._pool.take_large(self._size, self._end)
         fresh.view[: self._end] = self._chunk.view[: self._end]
         self._replace(fresh, self._end)  # the outgrown chunk is not worth keeping

@@ -3,8 +3,10 @@
 The compiled kernel is picked where it was built, the pure-Python reference otherwise, or always
 with PARLEY_PURE=1 in the environment. Only `records` imports this package.
 
-Map: `contract` says what a kernel does, `record` what a record is; `native` is the compiled one,
-`reference` the one in Python. `zlib_stream` is for single messages.
+Map: `contract` says what a kernel keeps to, and what it takes and gives; `gathering` says that of
+records that gather, and `functions` lists what it does. `record` is what a record is, and `listed`
+hands out those of a list; `native` is the compiled one, `reference` the one in Python.
+`zlib_stream` is for single messages.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import os
 from typing import TYPE_CHECKING
 
 from parley.kernel.contract import (
+    DIGEST_BASE,
+    DIGEST_MODULUS,
     MAX_COLUMN_BYTES,
     MAX_CONTROL_RECORDS,
     MAX_FRAMES,
@@ -30,11 +34,9 @@ from parley.kernel.contract import (
     Encoded,
     EncodeOptions,
     HeadersColumn,
-    Kernel,
     KernelError,
     KernelErrorKind,
     LegacyRun,
-    RecordCursor,
     ScanOptions,
     TimestampType,
     VarColumn,
@@ -42,8 +44,20 @@ from parley.kernel.contract import (
     batch_limit,
     span_table,
 )
+from parley.kernel.functions import Kernel, RecordCursor
+from parley.kernel.gathering import (
+    HEADER_BYTES,
+    RECORD_BYTES,
+    GatheredBatches,
+    GatheredColumns,
+    Spread,
+)
+from parley.kernel.listed import ListedRecords
 
 __all__ = [
+    "DIGEST_BASE",
+    "DIGEST_MODULUS",
+    "HEADER_BYTES",
     "MAX_COLUMN_BYTES",
     "MAX_CONTROL_RECORDS",
     "MAX_FRAMES",
@@ -51,6 +65,7 @@ __all__ = [
     "MAX_SPAN_HEADERS",
     "NO_OFFSET_LIMIT",
     "PURE_ASKED",
+    "RECORD_BYTES",
     "SPAN_FIELDS",
     "BatchScan",
     "Buffer",
@@ -61,13 +76,19 @@ __all__ = [
     "Decoded",
     "EncodeOptions",
     "Encoded",
+    "GatheredBatches",
+    "GatheredColumns",
     "HeadersColumn",
     "Kernel",
     "KernelError",
     "KernelErrorKind",
     "LegacyRun",
+    "ListedRecords",
     "RecordCursor",
+    "RecordGatherer",
+    "RowHandle",
     "ScanOptions",
+    "Spread",
     "TimestampType",
     "VarColumn",
     "Want",
@@ -114,5 +135,7 @@ active, why_reference = _pick()
 
 if TYPE_CHECKING:
     from parley.kernel.record import ConsumerRecord
+    from parley.kernel.reference.gather import RecordGatherer, RowHandle
 else:
     ConsumerRecord = active.ConsumerRecord
+    RecordGatherer, RowHandle = active.RecordGatherer, active.RowHandle

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from parley.kernel import contract
+from parley.kernel import contract, gathering
 from parley.kernel.record import ConsumerRecord as ConsumerRecord
 
 VERSION: str
@@ -13,6 +13,20 @@ class NativeError(ValueError):
 class Buffer:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class RowHandle:
+    _owner: object
+    _row: int
+
+def row_handle(kind: type[gathering.HandleT], owner: object, row: int) -> gathering.HandleT: ...
+
+class RecordGatherer(gathering.Gatherer):  # type: ignore[misc]  # it has all of them
+    def __new__(cls, *_args: object, **_named: object) -> RecordGatherer: ...
+    def _columns(
+        self,
+    ) -> tuple[int, Buffer, Buffer | None, Var | None, Var | None, Headers | None]: ...
+
+gather: gathering.Gather
 
 class RecordCursor:
     def __len__(self) -> int: ...
@@ -30,13 +44,13 @@ def record_cursor(
     counts: contract.Buffer | None = None,
 ) -> RecordCursor: ...
 
-_Var = tuple[Buffer | None, Buffer, Buffer, int]
-_Headers = tuple[Buffer, _Var, _Var, int]
+Var = tuple[Buffer | None, Buffer, Buffer, int]
+Headers = tuple[Buffer, Var, Var, int]
 
 def decode(
     data: contract.Buffer, spans: contract.Buffer, options: contract.DecodeOptions
 ) -> tuple[
-    int, Buffer | None, Buffer | None, Buffer | None, _Var | None, _Var | None, _Headers | None, int
+    int, Buffer | None, Buffer | None, Buffer | None, Var | None, Var | None, Headers | None, int
 ]: ...
 def cut_batch(
     data: contract.Buffer, start: int, end: int, options: contract.DecodeOptions, most: int
@@ -47,6 +61,9 @@ def encode(
     start: int,
     options: contract.EncodeOptions,
 ) -> tuple[Buffer, int, int]: ...
+def encode_gathered(
+    work: Sequence[gathering.Spread], hash_keys: bool, options: contract.EncodeOptions
+) -> list[tuple[Buffer, Buffer | None, list[tuple[int, Buffer, int, int]]] | None]: ...
 def scan_batches(
     data: contract.Buffer, start: int, options: contract.ScanOptions
 ) -> tuple[Buffer, Buffer, int, int, int]: ...
@@ -57,7 +74,9 @@ def murmur2_partitions(
     key: contract.VarColumn, rows: contract.Buffer | None, count: int, partitions: int
 ) -> Buffer: ...
 def group_rows(targets: contract.Buffer, partitions: int) -> tuple[Buffer, Buffer]: ...
-def bytes_column(values: list[bytes | None]) -> _Var: ...
+def record_hashes(columns: contract.Columns) -> Buffer: ...
+def digest_runs(hashes: contract.Buffer, first: int, run: int) -> Buffer: ...
+def bytes_column(values: list[bytes | None]) -> Var: ...
 def crc32c(data: contract.Buffer) -> int: ...
 def crc32(data: contract.Buffer) -> int: ...
 def compress_bytes(codec: int, data: contract.Buffer, level: int | None, magic: int) -> Buffer: ...

@@ -1,4 +1,4 @@
-"""The per-record kernel's contract: functions, buffer shapes, limits and error kinds.
+"""The per-record kernel's contract: rules, buffer shapes, limits and error kinds.
 
 Two implementations fulfil it: `parley.kernel.reference` (pure Python, the oracle) and
 `parley.kernel.native` (Rust). For equal arguments both return equal buffers, and raise KernelError
@@ -17,8 +17,8 @@ Rules
    negative length other than -1 is malformed; decompression stops at its limit; compressed sets
    nest one level only. Foreign bytes can cause KernelError and nothing else.
 4. Work grows linearly with the bytes given and the bytes they may decompress to, whatever they say.
-5. The kernel keeps no state between calls, and the native one releases the GIL: a caller must not
-   change `data` before the call returns.
+5. The kernel keeps no state between calls, but for RecordGatherer and RecordCursor, and the native
+   one releases the GIL: a caller must not change `data` before the call returns.
 6. Of bytes that are damaged and would become too large, an announced size counts first, then damage
    to the headers of zstd's blocks, then damage up to one block (lz4) or 128 KiB (gzip, zstd) beyond
    the limit, then the limit. Where gzip data is damaged just where those 128 KiB end, the two may
@@ -28,12 +28,10 @@ Rules
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag, StrEnum
-from typing import Protocol, TypeAlias
-
-from parley.kernel.record import ConsumerRecord
+from typing import TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Anything that speaks the buffer protocol (typing has no name for it before Python 3.12)."""
@@ -249,6 +247,10 @@ MAX_RUN = 4096
 MAX_CONTROL_RECORDS = 1024
 """Brokers write one record into a control batch; all are looked at for the first."""
 
+DIGEST_MODULUS = 2**61 - 1
+DIGEST_BASE = 0x1E37_79B9_7F4A_7C1A
+"""A primitive root of that prime: swapped records count, however far apart they are."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanOptions:
@@ -299,107 +301,6 @@ class LegacyRun:
     last_offset: int
     max_timestamp_ms: int
     timestamp_type: int
-
-
-class RecordCursor(Protocol):
-    """Decoded records of one partition, handed out one after the other."""
-
-    def __len__(self) -> int:
-        """Return how many are left."""
-
-    def take_one(self) -> ConsumerRecord | None:
-        """Return the next record, None where none is left."""
-
-    def take(self, most: int) -> list[ConsumerRecord]:
-        """Return up to so many records."""
-
-    @property
-    def position(self) -> int:
-        """The offset after what was handed out, gaps included; -1 before the first.
-
-        Any thread may read it while another one takes.
-        """
-
-
-class Kernel(Protocol):
-    """What both implementations offer as module functions, beside their class ConsumerRecord."""
-
-    NAME: str
-    VERSION: str
-
-    def decode(self, data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
-        """Return the records of a table's spans as columns. Raises KernelError naming the span."""
-
-    def cut_batch(
-        self, data: Buffer, start: int, end: int, options: DecodeOptions, most: int
-    ) -> tuple[Buffer, Buffer]:
-        """Return a span's records as uncompressed spans of up to `most`, and the table of these.
-
-        Every record was looked at. The spans have the batch's own offsets and times; the position
-        after each is the one after the largest offset so far, the leader epoch is left at -1.
-        Decode them without looking at checksums: these are not made again. Of `options` the limits
-        and `check_crc` count. Raises KernelError; ARGUMENT for a run of uncompressed magic-0/1
-        messages.
-        """
-
-    def record_cursor(
-        self,
-        columns: Columns,
-        topic: str,
-        partition: int,
-        epochs: Sequence[tuple[int, int]],
-        next_offset: int,
-        counts: Buffer | None = None,
-    ) -> RecordCursor:
-        """Return the records of columns that a decode made in milliseconds.
-
-        `epochs` has the position after the last record of each leader epoch, and the epoch, in
-        order. `next_offset` is the position after the last record. `counts` has an int32 for each
-        row: its delivery count, or 0 for a record that is not handed out.
-        """
-
-    def scan_batches(self, data: Buffer, start: int, options: ScanOptions) -> BatchScan:
-        """Return the batches from byte `start` on. Never raises for foreign bytes."""
-
-    def encode(
-        self, columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions
-    ) -> Encoded:
-        """Return one batch of selected rows (int32 indexes; None = all) from position `start`."""
-
-    def scan_legacy(self, data: Buffer, start: int, max_entries: int) -> LegacyRun | None:
-        """Return the span that begins at `start`; None without a whole magic-0/1 message."""
-
-    def murmur2_partitions(
-        self, key: VarColumn, rows: Buffer | None, count: int, partitions: int
-    ) -> Buffer:
-        """Return Java's default partition of each key as int32, -1 for null keys."""
-
-    def group_rows(self, targets: Buffer, partitions: int) -> tuple[Buffer, Buffer]:
-        """Return the rows (int32) by their partition and then in their order, and the count (int32)
-        of each partition.
-
-        `targets` holds the partition of each row as int32. Raises KernelError ARGUMENT for one
-        outside [0, partitions), and for a number of partitions that is no int32 or is negative.
-        """
-
-    def bytes_column(self, values: list[bytes | None]) -> VarColumn:
-        """Return the column of a list of bytes and None, which nobody may change meanwhile.
-
-        Raises KernelError ARGUMENT for anything else in it, TOO_LARGE beyond MAX_COLUMN_BYTES;
-        `record` is the row.
-        """
-
-    def crc32c(self, data: Buffer) -> int:
-        """Return the CRC-32C (Castagnoli) of the bytes."""
-
-    def crc32(self, data: Buffer) -> int:
-        """Return the CRC-32 of the bytes (magic 0 and 1)."""
-
-    def compress(self, codec: int, data: Buffer, level: int | None, magic: int) -> Buffer:
-        """Return the bytes compressed as the format wants them (lz4 of magic 0: KIP-57)."""
-
-    def decompress(self, codec: int, data: Buffer, max_bytes: int, magic: int) -> Buffer:
-        """Return the decompressed bytes. Raises KernelError TOO_LARGE beyond `max_bytes`."""
 
 
 def batch_limit(compressed_bytes: int, max_batch_bytes: int) -> int:

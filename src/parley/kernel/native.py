@@ -18,10 +18,11 @@ from parley.kernel.contract import (
     KernelError,
     KernelErrorKind,
     LegacyRun,
-    RecordCursor,
     ScanOptions,
     VarColumn,
 )
+from parley.kernel.functions import RecordCursor
+from parley.kernel.gathering import GatheredBatches, GatheredColumns, Gatherer, Spread
 
 NAME = "rust"
 VERSION = _native.VERSION
@@ -29,6 +30,8 @@ VERSION = _native.VERSION
 crc32c = _native.crc32c
 crc32 = _native.crc32
 ConsumerRecord = _native.ConsumerRecord
+RecordGatherer, RowHandle = _native.RecordGatherer, _native.RowHandle
+gather, row_handle = _native.gather, _native.row_handle
 
 
 @contextmanager
@@ -44,9 +47,16 @@ def _view(buffer: _native.Buffer | None) -> memoryview | None:
     return None if buffer is None else memoryview(buffer)
 
 
-def _var(column: tuple[_native.Buffer | None, _native.Buffer, _native.Buffer, int]) -> VarColumn:
+def _var(column: _native.Var) -> VarColumn:
     validity, offsets, data, nulls = column
     return VarColumn(_view(validity), memoryview(offsets), memoryview(data), nulls)
+
+
+def _headers(column: _native.Headers | None) -> HeadersColumn | None:
+    if column is None:
+        return None
+    ends, names, contents, count = column
+    return HeadersColumn(memoryview(ends), _var(names), _var(contents), count)
 
 
 def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
@@ -55,10 +65,6 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
         rows, offsets, timestamps, types, key, value, headers, done = _native.decode(
             data, spans, options
         )
-    header_columns = None
-    if headers is not None:
-        ends, names, contents, count = headers
-        header_columns = HeadersColumn(memoryview(ends), _var(names), _var(contents), count)
     columns = Columns(
         rows=rows,
         offsets=_view(offsets),
@@ -66,7 +72,7 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
         timestamp_types=_view(types),
         key=None if key is None else _var(key),
         value=None if value is None else _var(value),
-        headers=header_columns,
+        headers=_headers(headers),
     )
     return Decoded(columns, done)
 
@@ -90,6 +96,40 @@ def record_cursor(
 ) -> RecordCursor:
     """Return the records of the columns; with `counts` those that have one above 0."""
     return _native.record_cursor(columns, topic, partition, epochs, next_offset, counts)
+
+
+def gathered_columns(gatherer: Gatherer) -> GatheredColumns:
+    """Return what a closed gatherer holds, and leave nothing in it."""
+    assert isinstance(gatherer, RecordGatherer)
+    rows, times, partitions, key, value, headers = gatherer._columns()
+    columns = Columns(
+        rows=rows,
+        timestamps=memoryview(times),
+        key=None if key is None else _var(key),
+        value=None if value is None else _var(value),
+        headers=_headers(headers),
+    )
+    return GatheredColumns(columns, _view(partitions))
+
+
+def encode_gathered(
+    work: Sequence[Spread], hash_keys: bool, options: EncodeOptions
+) -> list[GatheredBatches | None]:
+    """Return the batches of closed gatherers, None for one whose records cannot be written so."""
+    with _translated():
+        made = _native.encode_gathered(work, hash_keys, options)
+    return [None if one is None else _batches(*one) for one in made]
+
+
+def _batches(
+    times_ms: _native.Buffer,
+    order: _native.Buffer | None,
+    batches: list[tuple[int, _native.Buffer, int, int]],
+) -> GatheredBatches:
+    found: list[tuple[int, Buffer, int, int]] = [
+        (partition, memoryview(data), start, records) for partition, data, start, records in batches
+    ]
+    return GatheredBatches(memoryview(times_ms), _view(order), found)
 
 
 def encode(columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions) -> Encoded:
@@ -122,6 +162,18 @@ def group_rows(targets: Buffer, partitions: int) -> tuple[Buffer, Buffer]:
     with _translated():
         order, counts = _native.group_rows(targets, partitions)
     return memoryview(order), memoryview(counts)
+
+
+def record_hashes(columns: Columns) -> Buffer:
+    """Return the hash of each record as uint64."""
+    with _translated():
+        return memoryview(_native.record_hashes(columns))
+
+
+def digest_runs(hashes: Buffer, first: int, run: int) -> Buffer:
+    """Return number of records, sum and polynomial of each run of hashes."""
+    with _translated():
+        return memoryview(_native.digest_runs(hashes, first, run))
 
 
 def bytes_column(values: list[bytes | None]) -> VarColumn:

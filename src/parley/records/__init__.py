@@ -4,19 +4,26 @@ Everything per batch or per fetch is here (positions, control batches, aborted t
 compacted gaps); everything per record is the kernel's.
 
 Map: Reading: `split` finds batches, `pieces` cuts them, `decode` makes `columns`, `checksum` looks
-at none. Writing: `encode`, `control`, `keyed`. Brokers: `append`, `convert`, `numbering`. `layout`
-says where header fields stand; `failures` makes errors, `info` says which kernel runs. `single`
-decompresses messages.
+at none. Writing: `gathered`, `encode`, `control`, `keyed`. Brokers: `append`, `convert`,
+`numbering`. `layout` says where header fields stand; `failures` makes errors, `info` says which
+kernel runs. `single` decompresses messages, `digest` compares runs of records.
 """
 
 from parley.kernel import (
+    HEADER_BYTES,
+    RECORD_BYTES,
     Buffer,
     Codec,
     Columns,
     ConsumerRecord,
+    GatheredBatches,
+    GatheredColumns,
     HeadersColumn,
     KernelErrorKind,
+    ListedRecords,
     RecordCursor,
+    RecordGatherer,
+    RowHandle,
     TimestampType,
     VarColumn,
     Want,
@@ -36,6 +43,7 @@ from parley.records.columns import (
 from parley.records.control import end_marker
 from parley.records.convert import convert, needs_conversion, offsets_of
 from parley.records.decode import DecodedChunk, ReadOptions, decode_columns
+from parley.records.digest import RunDigest, digest_runs, record_hashes
 from parley.records.encode import (
     EncodedBatch,
     WriteOptions,
@@ -46,14 +54,17 @@ from parley.records.encode import (
     stamp_producer,
 )
 from parley.records.failures import kind_of
+from parley.records.gathered import encode_gathered, gather, gathered_columns, row_handle
 from parley.records.info import NATIVE_REMEDY, PURE_COST, KernelInfo, kernel_info, warn_if_pure
 from parley.records.keyed import keyed_batch
 from parley.records.numbering import Wrapper, number_messages
 from parley.records.split import RawBatch, first_batch_bytes, follow_front, iter_batches, split
 
 __all__ = [
+    "HEADER_BYTES",
     "NATIVE_REMEDY",
     "PURE_COST",
+    "RECORD_BYTES",
     "Buffer",
     "CheckedBatch",
     "Codec",
@@ -61,13 +72,19 @@ __all__ = [
     "ConsumerRecord",
     "DecodedChunk",
     "EncodedBatch",
+    "GatheredBatches",
+    "GatheredColumns",
     "HeadersColumn",
     "KernelErrorKind",
     "KernelInfo",
+    "ListedRecords",
     "RawBatch",
     "ReadOptions",
     "Record",
     "RecordCursor",
+    "RecordGatherer",
+    "RowHandle",
+    "RunDigest",
     "TimestampType",
     "VarColumn",
     "Want",
@@ -80,10 +97,14 @@ __all__ = [
     "crc32",
     "crc_is_right",
     "decode_columns",
+    "digest_runs",
     "encode_batches",
+    "encode_gathered",
     "end_marker",
     "first_batch_bytes",
     "follow_front",
+    "gather",
+    "gathered_columns",
     "group_rows",
     "int32s",
     "int64s",
@@ -98,7 +119,9 @@ __all__ = [
     "offsets_of",
     "partition_keys",
     "record_cursor",
+    "record_hashes",
     "records",
+    "row_handle",
     "split",
     "stamp_producer",
     "var_column",

@@ -63,7 +63,7 @@ def encode_batches(
     """
     warn_if_pure()
     total = columns.rows if rows is None else len(int32s(rows))
-    wanted = _unnumbered(options) if options.base_sequence < 0 else _kernel_options(options)
+    wanted = unnumbered(options) if options.base_sequence < 0 else _kernel_options(options)
     batches: list[EncodedBatch] = []
     start = 0
     while start < total:
@@ -98,7 +98,7 @@ def _kernel_options(options: WriteOptions) -> EncodeOptions:
     )
 
 
-_unnumbered = lru_cache(maxsize=16)(_kernel_options)
+unnumbered = lru_cache(maxsize=16)(_kernel_options)
 """The same, remembered: batches of thousands of partitions are made with equal options."""
 
 

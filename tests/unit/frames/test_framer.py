@@ -10,7 +10,7 @@ import pytest
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.frames import EmptyFrames, Frame, Framer, encode_frame
-from parley.frames.chunks import FIRST_CHUNK_BYTES, IDLE_TICKS, SMALL_CHUNK_BYTES
+from parley.frames.chunks import FIRST_CHUNK_BYTES, IDLE_TICKS, SMALL_CHUNK_BYTES, ChunkPool
 
 KIB = 1024
 MIB = 1024 * 1024
@@ -243,22 +243,40 @@ def test_memory_grows_with_what_arrived_not_with_what_was_announced() -> None:
 
 
 def test_receiving_twice_as_much_takes_about_twice_the_copies() -> None:
-    # The work of growing is counted in bytes, not in seconds: doubling copies each byte about once.
-    def copied(size: int) -> int:
-        framer, total, capacity = Framer(), 0, 0
+    # The work of growing is counted in bytes, not in seconds: a buffer grows in place, so only
+    # what came before it had one is copied; where somebody sees it, doubling copies each byte about
+    # once.
+    def copied(size: int, *, seen: bool) -> int:
+        framer, total, chunk = Framer(), 0, None
+        views: list[memoryview] = []
         framer.feed(struct.pack(">i", size))
         left = size
         while framer.next_frame() is None:
             count = min(len(framer.get_buffer()), 64 * KIB, left)
-            if framer._chunk.capacity != capacity:
-                capacity = framer._chunk.capacity
+            if framer._chunk is not chunk:
+                chunk = framer._chunk
                 total += size - left
+                views += [chunk.view[:1]] * seen
             framer.buffer_updated(count)
             left -= count
         return total
 
-    assert copied(32 * MIB) <= 2.3 * copied(16 * MIB)
-    assert copied(16 * MIB) <= 16 * MIB
+    assert copied(32 * MIB, seen=True) <= 2.3 * copied(16 * MIB, seen=True)
+    assert copied(16 * MIB, seen=True) <= 16 * MIB
+    assert copied(32 * MIB, seen=False) <= SMALL_CHUNK_BYTES
+
+
+def test_a_buffer_that_somebody_sees_does_not_grow_in_place() -> None:
+    pool = ChunkPool()
+    chunk = pool.take_small(SMALL_CHUNK_BYTES)
+    seen = chunk.view[:1]
+    assert not chunk.grow(100 * MIB)
+    assert chunk.capacity == SMALL_CHUNK_BYTES
+    seen.release()
+    assert chunk.grow(100 * MIB)
+    assert chunk.capacity == 2 * SMALL_CHUNK_BYTES == len(chunk.view)
+    assert chunk.grow(2 * SMALL_CHUNK_BYTES + 1)
+    assert chunk.capacity == 2 * SMALL_CHUNK_BYTES + 1
 
 
 @pytest.mark.parametrize("feeder", FEEDERS)

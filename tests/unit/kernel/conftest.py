@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from parley.kernel.contract import Kernel
+from parley.kernel.functions import Kernel
 
 
 @pytest.fixture(params=["reference", "native"])

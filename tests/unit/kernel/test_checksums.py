@@ -6,7 +6,8 @@ from array import array
 
 import pytest
 
-from parley.kernel.contract import Kernel, KernelError, KernelErrorKind
+from parley.kernel.contract import KernelError, KernelErrorKind
+from parley.kernel.functions import Kernel
 from parley.records import int32s, var_column
 
 

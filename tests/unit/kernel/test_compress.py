@@ -9,7 +9,8 @@ import cramjam
 import pytest
 import zstandard
 
-from parley.kernel.contract import Codec, Kernel, KernelError, KernelErrorKind
+from parley.kernel.contract import Codec, KernelError, KernelErrorKind
+from parley.kernel.functions import Kernel
 from parley.kernel.reference.lz4 import xxh32
 
 RAW = b"".join(b"%d: the quick brown fox jumps over the lazy dog; " % n for n in range(5000))

@@ -18,12 +18,12 @@ from parley.kernel.contract import (
     MAX_SPAN_HEADERS,
     DecodeOptions,
     EncodeOptions,
-    Kernel,
     KernelError,
     KernelErrorKind,
     Want,
     span_table,
 )
+from parley.kernel.functions import Kernel
 from parley.kernel.reference import columns as reference_columns
 from parley.records import Record, columns_from_records, records
 from parley_laboratory.hostile import codec_shapes

@@ -11,12 +11,12 @@ from parley.kernel.contract import (
     Columns,
     DecodeOptions,
     EncodeOptions,
-    Kernel,
     KernelError,
     KernelErrorKind,
     Want,
     span_table,
 )
+from parley.kernel.functions import Kernel
 from parley.records import Record, columns_from_records, int64s, records
 
 from .made import batch, message, record, varint

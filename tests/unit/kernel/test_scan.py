@@ -7,7 +7,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from parley.kernel.contract import DecodeOptions, Kernel, ScanOptions
+from parley.kernel.contract import DecodeOptions, ScanOptions
+from parley.kernel.functions import Kernel
 from parley.records import int64s, records
 
 from .made import batch, message, record

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from parley.kernel import EncodeOptions
-from parley.kernel.contract import Kernel
+from parley.kernel.functions import Kernel
 from parley.records import Record, assign_offsets, columns_from_records, convert, records, split
 from parley.records.decode import decode_columns
 from parley.testing.realbroker.artifacts import class_path

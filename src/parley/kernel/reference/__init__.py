@@ -1,8 +1,9 @@
 """The kernel in pure Python: slower, needs no compiler, and is the oracle of the native one.
 
 Map: `magic2` and `legacy` decode, `encode` encodes, `scan` follows headers, `columns` are what
-comes out, of which a `cursor` makes records; `rows` makes them of lists; `compress` and `lz4`,
-`crc`, `murmur2`, `group`.
+comes out, of which a `cursor` makes records; `rows` makes them of lists, `gather` of
+records that are sent; `compress` and `lz4`,
+`crc`, `murmur2`, `group`; `digest` hashes records, with `xxh64`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from parley.kernel.reference.columns import ColumnsBuilder
 from parley.kernel.reference.compress import compress, decompress
 from parley.kernel.reference.crc import crc32, crc32c
 from parley.kernel.reference.cursor import record_cursor
+from parley.kernel.reference.digest import digest_runs, record_hashes
 from parley.kernel.reference.encode import encode
+from parley.kernel.reference.gather import (
+    RecordGatherer,
+    RowHandle,
+    encode_gathered,
+    gather,
+    gathered_columns,
+    row_handle,
+)
 from parley.kernel.reference.group import group_rows
 from parley.kernel.reference.legacy import MAGIC_AT, cut_legacy, decode_legacy, scan_legacy
 from parley.kernel.reference.magic2 import cut_magic2, decode_batch, decompress_batch
@@ -38,6 +48,8 @@ __all__ = [
     "NAME",
     "VERSION",
     "ConsumerRecord",
+    "RecordGatherer",
+    "RowHandle",
     "bytes_column",
     "compress",
     "crc32",
@@ -45,10 +57,16 @@ __all__ = [
     "cut_batch",
     "decode",
     "decompress",
+    "digest_runs",
     "encode",
+    "encode_gathered",
+    "gather",
+    "gathered_columns",
     "group_rows",
     "murmur2_partitions",
     "record_cursor",
+    "record_hashes",
+    "row_handle",
     "scan_batches",
     "scan_legacy",
 ]

@@ -6,40 +6,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from parley.kernel.contract import Buffer, Columns, VarColumn
+from parley.kernel.listed import ListedRecords
 from parley.kernel.record import ConsumerRecord, Headers
 from parley.kernel.reference.columns import values
 
 Epochs = Sequence[tuple[int, int]]
-
-
-class RecordCursor:
-    """The records of columns from the first that was not handed out."""
-
-    __slots__ = ("_at", "_next_offset", "_records")
-
-    def __init__(self, records: list[ConsumerRecord], next_offset: int) -> None:
-        self._records, self._at, self._next_offset = records, 0, next_offset
-
-    def __len__(self) -> int:
-        return len(self._records) - self._at
-
-    def take_one(self) -> ConsumerRecord | None:
-        """Return the next record, None where none is left."""
-        taken = self.take(1)
-        return taken[0] if taken else None
-
-    def take(self, most: int) -> list[ConsumerRecord]:
-        """Return up to so many records."""
-        taken = self._records[self._at : self._at + most]
-        self._at += len(taken)
-        return taken
-
-    @property
-    def position(self) -> int:
-        """The offset after what was handed out, gaps included; -1 before the first."""
-        if self._at == len(self._records):
-            return self._next_offset
-        return self._records[self._at - 1].offset + 1 if self._at else -1
 
 
 def record_cursor(
@@ -49,7 +20,7 @@ def record_cursor(
     epochs: Epochs,
     next_offset: int,
     counts: Buffer | None = None,
-) -> RecordCursor:
+) -> ListedRecords:
     """Return the records of the columns; with `counts` those that have one above 0."""
     rows = columns.rows
     deliveries: Sequence[int | None] = [None] * rows if counts is None else _int32s(counts)
@@ -73,7 +44,7 @@ def record_cursor(
         for at, count in enumerate(deliveries)
         if count is None or count > 0
     ]
-    return RecordCursor(made, next_offset)
+    return ListedRecords(made, next_offset)
 
 
 def _epoch_before(epochs: Epochs, position: int) -> int:

@@ -53,15 +53,20 @@ def encode(columns: Columns, rows: Buffer | None, start: int, options: EncodeOpt
     Raises KernelError: ARGUMENT for columns that cannot be written, CODEC for a codec the format
     does not have, TOO_LARGE for a record that fits no batch.
     """
+    check_format(options)
+    if options.magic == 2:
+        return _encode_magic2(_rows(columns, rows, start, options), options)
+    return _encode_legacy(_rows(columns, rows, start, options), options)
+
+
+def check_format(options: EncodeOptions) -> None:
+    """Refuse a format that does not exist, and a codec that the format does not have."""
     if options.magic not in (0, 1, 2):
         raise KernelError(_ARGUMENT, f"magic {options.magic} does not exist")
     if not 0 <= options.codec <= (4 if options.magic == 2 else 3):
         raise KernelError(
             KernelErrorKind.CODEC, f"codec {options.codec} does not exist in magic {options.magic}"
         )
-    if options.magic == 2:
-        return _encode_magic2(_rows(columns, rows, start, options), options)
-    return _encode_legacy(_rows(columns, rows, start, options), options)
 
 
 def _rows(
