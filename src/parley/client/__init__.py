@@ -103,9 +103,19 @@ _OWN_NAMES = {
         "survey",
     ),
     "parley.client.fetch.recreation": ("rewound",),
+    "parley.client.fetch.typed": ("TypedBatches",),
     "parley.client.options.fields": ("OptionSet", "dotted_name", "option_names", "read_properties"),
+    "parley.client.options.schema_options": ("PARTS", "ChosenSchema"),
     "parley.client.options.values": ("ClientOptionValues",),
     "parley.client.produce.rows": ("SLICE_ROWS",),
+    "parley.client.shapes": ("digest_shape",),
+    "parley.records.digest": ("RunDigest", "digest_runs"),
+    "parley.registry.client": ("SchemaRegistryClient",),
+    "parley.registry.options": ("RegistryOptions",),
+    "parley.serdes.encoder": ("ColumnEncoder",),
+    "parley.serdes.formats": ("FORMATS",),
+    "parley.serdes.framing": ("FRAMINGS",),
+    "parley.serdes.schemas": ("Schema",),
 }
 """The same of what only parley's upper layers use."""
 
@@ -170,6 +180,7 @@ if TYPE_CHECKING:
     )
     from parley.client.fetch.positions import DataLoss as DataLoss
     from parley.client.fetch.recreation import rewound as rewound
+    from parley.client.fetch.typed import TypedBatches as TypedBatches
     from parley.client.group.share.book import AcknowledgeType as AcknowledgeType
     from parley.client.options.client_options import (
         AllOptions as AllOptions,
@@ -184,7 +195,11 @@ if TYPE_CHECKING:
         option_names as option_names,
         read_properties as read_properties,
     )
-    from parley.client.options.schema_options import SchemaOptions as SchemaOptions
+    from parley.client.options.schema_options import (
+        PARTS as PARTS,
+        ChosenSchema as ChosenSchema,
+        SchemaOptions as SchemaOptions,
+    )
     from parley.client.options.values import ClientOptionValues as ClientOptionValues
     from parley.client.produce.chunk import (
         Acknowledgement as Acknowledgement,
@@ -220,6 +235,7 @@ if TYPE_CHECKING:
     )
     from parley.client.shapes import (
         BatchShape as BatchShape,
+        digest_shape as digest_shape,
         record_shape as record_shape,
         spark_shape as spark_shape,
     )
@@ -244,6 +260,16 @@ if TYPE_CHECKING:
         TransactionListing as TransactionListing,
     )
     from parley.client.transactions.producer import TransactionProducer as TransactionProducer
+    from parley.records.digest import (
+        RunDigest as RunDigest,
+        digest_runs as digest_runs,
+    )
+    from parley.registry.client import SchemaRegistryClient as SchemaRegistryClient
+    from parley.registry.options import RegistryOptions as RegistryOptions
+    from parley.serdes.encoder import ColumnEncoder as ColumnEncoder
+    from parley.serdes.formats import FORMATS as FORMATS
+    from parley.serdes.framing import FRAMINGS as FRAMINGS
+    from parley.serdes.schemas import Schema as Schema
     from parley.types import (
         Node as Node,
         OffsetAndMetadata as OffsetAndMetadata,

@@ -7,9 +7,16 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from parley.arrow import RECORD_SCHEMA, spark_schema, to_record_batch, to_spark_batch, want_for
+from parley.arrow import (
+    RECORD_SCHEMA,
+    spark_schema,
+    to_digest_batch,
+    to_record_batch,
+    to_spark_batch,
+    want_for,
+)
 from parley.errors import ConfigError, nearest_hint
-from parley.records import Columns
+from parley.records import Columns, Want
 from parley.types import Names, TopicPartition, texts
 
 
@@ -45,6 +52,17 @@ class _SparkShape:
         return to_spark_batch(columns, tp.topic, tp.partition, self.schema)
 
 
+class _DigestShape:
+    timestamp_scale = 1
+
+    def __init__(self, timestamps: bool, keys: bool) -> None:
+        self.want = int(Want.ALL if timestamps else Want.ALL & ~Want.TIMESTAMPS)
+        self._keys = keys
+
+    def build(self, columns: Columns, tp: TopicPartition) -> pa.RecordBatch:
+        return to_digest_batch(columns, keys=self._keys)
+
+
 def record_shape(columns: Names | None = None) -> BatchShape:
     """Return the shape of `RECORD_SCHEMA`, or of those of its columns that are named.
 
@@ -62,6 +80,14 @@ def record_shape(columns: Names | None = None) -> BatchShape:
 def spark_shape(schema: pa.Schema | None = None, *, include_headers: bool = False) -> BatchShape:
     """Return the shape of Spark's `kafka` source: `schema` names any columns, in any order."""
     return _SparkShape(spark_schema(include_headers) if schema is None else schema)
+
+
+def digest_shape(*, timestamps: bool = True, keys: bool = False) -> BatchShape:
+    """Return the shape whose rows have a hash of each record in place of the record.
+
+    `parley.arrow.to_digest_batch` has the columns; the hash is made where records are decoded.
+    """
+    return _DigestShape(timestamps, keys)
 
 
 class _Shaped(Protocol):

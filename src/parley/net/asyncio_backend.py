@@ -19,6 +19,11 @@ from parley.net.stream import Accept, Place, Receiver, Segment, SystemPlace
 WRITE_PIECE_BYTES = 256 * 1024
 """Handed to the transport at once: it copies what the socket leaves (Python 3.11)."""
 
+JOIN_BELOW_BYTES = 32 * 1024
+"""Segments smaller than this are handed over together: each piece costs a system call and a packet,
+which is more than a copy. A request of many partitions has one segment and more for each.
+"""
+
 WRITE_HIGH_BYTES = 1024 * 1024
 """Above this much unsent data a stream is not writable."""
 
@@ -183,18 +188,27 @@ class AsyncioStream(asyncio.BufferedProtocol):
         if transport is None:
             return
         while self._unsent and not self._stopped:
-            head = self._unsent[0]
-            piece = head[:WRITE_PIECE_BYTES]
-            if len(piece) == len(head):
-                self._unsent.popleft()
-            else:
-                self._unsent[0] = head[WRITE_PIECE_BYTES:]
+            piece = self._next_piece()
             self._unsent_bytes -= len(piece)
             transport.write(piece)  # may call pause_writing
         if self.is_writable:
             self._wake()
         if self._closing and not self._unsent:
             transport.close()
+
+    def _next_piece(self) -> memoryview | bytes:
+        """Take what is handed over next: of a large segment, or several small ones."""
+        unsent, size = self._unsent, 0
+        small: list[memoryview] = []
+        while unsent and len(unsent[0]) < JOIN_BELOW_BYTES and size < WRITE_PIECE_BYTES:
+            small.append(unsent.popleft())
+            size += len(small[-1])
+        if small:
+            return small[0] if len(small) == 1 else b"".join(small)
+        head = unsent.popleft()
+        if len(head) > WRITE_PIECE_BYTES:
+            unsent.appendleft(head[WRITE_PIECE_BYTES:])
+        return head[:WRITE_PIECE_BYTES]
 
     def _wake(self) -> None:
         for waiter in self._waiters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from threading import Lock
 
 from hypothesis import given, strategies as st
@@ -10,11 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from parley.client.produce.accumulator import (
     FIRST_GRANT_BYTES,
     LARGEST_GRANT_BYTES,
+    MANY_TOPICS,
+    SHARE_STEPS,
     Accumulator,
 )
 from parley.client.produce.chunk import RecordChunk
 
 LINGER_MS = 5
+MEMORY_BYTES = 2**25
 TOPICS = ("a", "b", "c")
 
 
@@ -22,12 +26,30 @@ def chunk(topic: str, created_ms: int = 0, limit: int = 100_000) -> RecordChunk:
     return RecordChunk(topic, created_ms, limit, Lock(), lambda chunk, call: None)
 
 
-def due(gathered: Accumulator, now_ms: int, busy: set[str] = frozenset(), *, hurry: bool = False):
-    return list(gathered.due(now_ms, busy.__contains__, hurry=hurry))
+class Busy:
+    """Holds the chunks of some topics, and lets so many others go."""
+
+    def __init__(self, topics: AbstractSet[str], most: int = 1_000) -> None:
+        self.topics, self.left = topics, most
+
+    @property
+    def is_shut(self) -> bool:
+        return self.left == 0
+
+    def holds(self, chunk: RecordChunk) -> bool:
+        held = chunk.topic in self.topics
+        self.left -= not held
+        return held
+
+
+def due(
+    gathered: Accumulator, now_ms: int, busy: AbstractSet[str] = frozenset(), *, hurry: bool = False
+) -> list[str]:
+    return list(gathered.due(now_ms, Busy(busy), hurry=hurry))
 
 
 def test_a_chunk_is_due_a_linger_after_it_began_whatever_came_later() -> None:
-    gathered = Accumulator(LINGER_MS)
+    gathered = Accumulator(LINGER_MS, MEMORY_BYTES)
     gathered.begin(chunk("a", 10))
     gathered.begin(chunk("b", 12))
     assert gathered.next_due_ms() == 15
@@ -38,7 +60,7 @@ def test_a_chunk_is_due_a_linger_after_it_began_whatever_came_later() -> None:
 
 
 def test_what_is_due_gathers_on_while_its_topic_is_busy_and_holds_up_no_other() -> None:
-    gathered = Accumulator(LINGER_MS)
+    gathered = Accumulator(LINGER_MS, MEMORY_BYTES)
     gathered.begin(chunk("a"))
     gathered.begin(chunk("b"))
     assert due(gathered, 5, {"a"}) == ["b"]
@@ -54,8 +76,31 @@ def test_what_is_due_gathers_on_while_its_topic_is_busy_and_holds_up_no_other() 
     assert not gathered.answered("b")
 
 
+def test_what_a_gate_has_no_room_for_is_looked_at_again_in_the_order_in_which_it_began() -> None:
+    gathered = Accumulator(LINGER_MS, MEMORY_BYTES)
+    for began_ms, topic in enumerate("abcd"):
+        gathered.begin(chunk(topic, began_ms))
+
+    def closed(most: int) -> list[str]:
+        found = list(gathered.due(10, Busy({"b"}, most)))
+        for topic in found:
+            gathered.close(topic)
+        return found
+
+    assert closed(most=2) == ["a", "c"]
+    assert gathered.is_held("b")
+    assert gathered.is_held("d")
+    assert closed(most=2) == []  # nobody said that there is room again
+    assert gathered.look_at_held()
+    assert closed(most=0) == []
+    assert gathered.look_at_held()
+    assert closed(most=2) == ["d"]
+    gathered.close("b")
+    assert not gathered.look_at_held()
+
+
 def test_a_flush_waits_for_neither_time_nor_business() -> None:
-    gathered = Accumulator(LINGER_MS)
+    gathered = Accumulator(LINGER_MS, MEMORY_BYTES)
     for topic in TOPICS:
         gathered.begin(chunk(topic))
     assert due(gathered, 0, set(TOPICS), hurry=True) == list(TOPICS)
@@ -67,18 +112,36 @@ def test_granted_memory_holds_what_was_put_in_and_little_more(sizes: list[int]) 
     used = 0
     for size in sizes:
         if gathered.room < size:
-            wanted = Accumulator.grant(gathered, size)
+            wanted = Accumulator(LINGER_MS, MEMORY_BYTES).grant(gathered, size)
             if not wanted:
                 assert used + size > gathered.limit
                 break
-            gathered.room += wanted
+            gathered.grant(wanted)
             gathered.granted += wanted
-        gathered.room -= size
+        assert gathered.append(b"", None, (), -1, 0, None, size) >= 0
         used += size
-        gathered.values.append(b"")
-        assert gathered.room >= 0
     assert used <= gathered.granted <= max(gathered.limit, sizes[0])
     assert gathered.granted - used <= max(FIRST_GRANT_BYTES, min(used, LARGEST_GRANT_BYTES)) + 3_000
+
+
+def test_while_many_topics_gather_their_grants_stay_small() -> None:
+    gathered = Accumulator(LINGER_MS, MEMORY_BYTES)
+    busy = chunk("busy")
+    for granted in (FIRST_GRANT_BYTES, FIRST_GRANT_BYTES, 2 * FIRST_GRANT_BYTES):
+        wanted = gathered.grant(busy, 100)
+        assert wanted == granted
+        busy.grant(wanted)
+        busy.granted += wanted
+        assert busy.append(b"", None, (), -1, 0, None, busy.room) >= 0
+    for number in range(MANY_TOPICS):
+        gathered.begin(chunk(str(number)))
+    assert gathered.grant(busy, 100) == FIRST_GRANT_BYTES
+    assert gathered.grant(busy, 3_000) == 3_000
+    small = Accumulator(LINGER_MS, 100 * MANY_TOPICS * SHARE_STEPS)
+    for number in range(MANY_TOPICS):
+        small.begin(chunk(str(number)))
+    assert small.grant(chunk("another"), 30) == 100
+    assert small.grant(chunk("another"), 130) == 130
 
 
 class Gathering(RuleBasedStateMachine):
@@ -88,7 +151,7 @@ class Gathering(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.gathered = Accumulator(LINGER_MS)
+        self.gathered = Accumulator(LINGER_MS, MEMORY_BYTES)
         self.now_ms = 0
         self.began: dict[str, int] = {}
 

@@ -19,7 +19,7 @@ async def test_rows_that_an_iterator_gives_later_have_their_whole_time() -> None
         now_ms=lambda: now[0], rng=lambda: 0.5, options=ClientOptions(), view=view
     )
     producer = Producer(cluster)  # type: ignore[arg-type]  # a known topic asks a cluster for no more than this
-    producer._plans["t"] = TopicPlan("t", 1, (0,), {0: 2})
+    producer.plans._plans["t"] = TopicPlan("t", 1, (0,), {0: 2})
     writing = producer.begin(
         "t", None, ProduceOptions(delivery_timeout_ms=5000, enable_idempotence=False)
     )

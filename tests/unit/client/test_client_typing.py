@@ -33,6 +33,7 @@ from parley.client import (
     SchemaOptions,
     ShareConsumerOptions,
 )
+from parley.client.consumer.deserializing import Deserialize
 from parley.client.consumer.option_values import ConsumerOptionValues
 from parley.client.group.assignors import Assignor
 from parley.client.options.values import (
@@ -353,6 +354,7 @@ def test_the_typed_names_are_those_of_the_options(values: Any, group: Any) -> No
         "ssl": ssl,
         "Assignor": Assignor,
         "BatchShape": BatchShape,
+        "Deserialize": Deserialize,
         "RegistryOptions": RegistryOptions,
         "Schema": Schema,
         "SchemaRegistryClient": SchemaRegistryClient,

@@ -293,3 +293,11 @@ def test_an_error_stands_until_a_seek_and_one_that_may_be_over_until_it_was_repo
     assert (state.stage, state.error) == (Stage.AWAIT_VALIDATION, None)
     state.seek(3)
     assert state.stage is Stage.FETCHING
+
+
+def test_a_position_that_was_being_looked_up_is_looked_up_again_after_an_error() -> None:
+    state = reading()
+    state.request_reset(LATEST)
+    state.stop(KafkaError("no"))
+    state.go_on()
+    assert (state.stage, state.reset, state.error) == (Stage.AWAIT_RESET, LATEST, None)

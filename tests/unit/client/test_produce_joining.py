@@ -46,8 +46,6 @@ class World:
         ]
         self.sent += count
         chunk = RecordChunk("t", 0, 10**6, Lock(), lambda chunk, call: None)
-        chunk.values = [row.value for row in rows]
-        chunk.times.extend(row.timestamp_ms / 1000 for row in rows)  # type: ignore[union-attr]
         chunk.rows = count
         call = BatchCall(chunk, TP, 0, count)
         chunk.made([call], None, memoryview(bytes(8 * count)).cast("q"))

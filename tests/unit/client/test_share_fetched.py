@@ -10,8 +10,8 @@ from parley.arrow import RECORD_SCHEMA
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.acquired import AcquiredRange
 from parley.client.group.share.book import GAP, AcknowledgeType, Grant
-from parley.client.options.client_options import FetchOptions
 from parley.client.share.fetched import SharedFetch
+from parley.client.share.options import ShareConsumerOptions
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches
 from parley.types import TopicPartition
 
@@ -28,7 +28,7 @@ def batch(base: int, count: int) -> bytes:
 
 def fetched(data: bytes, *ranges: tuple[int, int, int]) -> SharedFetch:
     acquired = [AcquiredRange(*one) for one in ranges]
-    return SharedFetch(TP, GRANT, memoryview(data), acquired, None, FetchOptions())
+    return SharedFetch(TP, GRANT, memoryview(data), acquired, None, ShareConsumerOptions())
 
 
 async def taken(fetch: SharedFetch, most: int = 100) -> list[ConsumerRecord]:
@@ -111,4 +111,21 @@ async def test_what_nobody_wants_any_more_is_given_back() -> None:
     assert [row.offset for row in await taken(fetch, 2)] == [0, 1]
     ways = dict(fetch.given_up())
     assert sorted(ways[RELEASE]) == [(2, 2), (3, 3), (4, 4)]
+    assert not ways[GAP]
+
+
+async def test_what_waits_behind_a_record_that_cannot_be_deserialized_is_given_back() -> None:
+    def small(data: bytes) -> int:
+        return [0, 1][int(data)]
+
+    options = ShareConsumerOptions(value_deserializer=small)
+    acquired = [AcquiredRange(0, 4, 1)]
+    fetch = SharedFetch(TP, GRANT, memoryview(batch(0, 5)), acquired, None, options)
+    assert [row.value for row in await taken(fetch, 2)] == [0, 1]
+    await fetch.fill()
+    failure = fetch.take_failure()
+    assert failure is not None
+    assert failure.offset == 2
+    ways = dict(fetch.given_up())
+    assert sorted(ways[RELEASE]) == [(3, 3), (4, 4)]
     assert not ways[GAP]

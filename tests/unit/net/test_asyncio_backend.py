@@ -31,7 +31,7 @@ from parley.net import (
     open_connection,
     serve,
 )
-from parley.net.asyncio_backend import WRITE_HIGH_BYTES
+from parley.net.asyncio_backend import WRITE_HIGH_BYTES, WRITE_PIECE_BYTES, AsyncioStream
 from parley.protocol import ServeAll
 
 from ...support import GENEROUS_MS, GENEROUS_S
@@ -96,6 +96,34 @@ async def test_large_frames_both_ways(bulk: Bulk) -> None:
         assert bulk.produced[-1] == bytes(records)
     await connection.close()
     assert connection.error is None
+
+
+class Pieces(asyncio.Transport):
+    """Takes whatever it is given at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Nothing is kept."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
+
+
+async def test_small_segments_are_handed_over_together_and_large_ones_in_parts() -> None:
+    transport, stream = Pieces(), AsyncioStream(None)
+    stream.connection_made(transport)
+    small = [bytes([at % 251]) * size for at in range(400) for size in (20, 3_000)]
+    large = b"l" * (WRITE_PIECE_BYTES + 7)
+    stream.write([*small, large, b"end"])
+    assert b"".join(transport.written) == b"".join([*small, large, b"end"])
+    pieces = sum(map(len, small)) // WRITE_PIECE_BYTES + 1
+    assert len(transport.written) == pieces + 2  # the rest of the large one goes with the end
+    assert all(len(piece) <= WRITE_PIECE_BYTES + 3_000 for piece in transport.written)
+    assert stream.is_writable
+    assert stream._unsent_bytes == 0
 
 
 async def test_large_buffers_are_used_again(bulk: Bulk) -> None:

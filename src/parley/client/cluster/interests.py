@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from parley.client.cluster.metadata_cache import MetadataCache
@@ -15,9 +14,10 @@ class Interests:
 
     def __init__(self, cache: MetadataCache) -> None:
         self._cache = cache
-        self._count: Counter[TopicPartition] = Counter()
-        self._by_topic: dict[str, set[int]] = {}
-        """The same, as the cache looks them up. It is the cache's too, unless all count."""
+        self._count: dict[str, dict[int, int]] = {}
+        """Topic → partition → how many operations care. The cache looks partitions up in it, unless
+        all count.
+        """
         self._in_all = 0
         """Operations that care about every partition."""
 
@@ -35,13 +35,15 @@ class Interests:
         """Count up or down; work for these partitions only, however many others there are."""
         if partitions is None:
             self._in_all += by
-        for tp in partitions or ():
-            self._count[tp] += by
-            if not self._count[tp]:
-                del self._count[tp]
-                self._by_topic[tp.topic].discard(tp.partition)
-                if not self._by_topic[tp.topic]:
-                    del self._by_topic[tp.topic]
-            elif self._count[tp] == by:
-                self._by_topic.setdefault(tp.topic, set()).add(tp.partition)
-        self._cache.share_interest(None if self._in_all else self._by_topic)
+        for topic, index in partitions or ():
+            of_topic = self._count.get(topic)
+            if of_topic is None:
+                of_topic = self._count[topic] = {}
+            count = of_topic.get(index, 0) + by
+            if count:
+                of_topic[index] = count
+            else:
+                del of_topic[index]
+                if not of_topic:
+                    del self._count[topic]
+        self._cache.share_interest(None if self._in_all else self._count)

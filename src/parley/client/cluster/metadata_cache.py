@@ -34,7 +34,7 @@ then stays and the caller asks again with its backoff.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import NamedTuple
 
 from parley.client.cluster import topic_merger
@@ -81,7 +81,7 @@ class MetadataCache:
                 interest.setdefault(topic, set()).add(partition)
         self.share_interest(interest)
 
-    def share_interest(self, interest: dict[str, set[int]] | None) -> None:
+    def share_interest(self, interest: Mapping[str, Collection[int]] | None) -> None:
         """Say the same with the caller's own partitions by topic, which it may change later."""
         self._known.interest = interest
 

@@ -7,7 +7,7 @@ confirmed, and how often answers went backwards. No clock, no socket, no randomn
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from parley.client.cluster.view import (
@@ -55,7 +55,7 @@ class TopicMerger:
         self.last_epochs: dict[str, dict[int, int]] = {}
         self.ids: dict[str, bytes] = {}
         self.former_ids: dict[str, dict[bytes, None]] = {}
-        self.interest: dict[str, set[int]] | None = None
+        self.interest: Mapping[str, Collection[int]] | None = None
         self.hinted: dict[TopicPartition, tuple[int, int]] = {}
         """Epoch of a hint, and the last-seen epoch before it."""
         self.hinted_meanwhile: set[TopicPartition] | None = None
@@ -225,7 +225,7 @@ class TopicMerger:
 
     def _note_outdated(self, findings: Findings, topic: str, partitions: Iterable[int]) -> None:
         """Take note of those of these partitions that can make an answer outdated."""
-        wanted = None if self.interest is None else self.interest.get(topic, set())
+        wanted = None if self.interest is None else self.interest.get(topic, ())
         for index in partitions:
             if len(findings.outdated) >= OUTDATED_NAMED:
                 return

@@ -305,6 +305,10 @@ class AsyncConsumer:
                 await self._in_thread(lambda: stock.decode(of))
                 if rows := stock.take(most, of):
                     return rows
+                if (failure := stock.failure(of)) is not None:
+                    if raise_errors:
+                        raise failure
+                    return []
             left_ms = None if deadline is None else deadline.remaining_ms(core.cluster.now_ms())
             found = await core.poll(partitions, left_ms, raise_errors=raise_errors)
             if found is None or not (stock.is_open or raise_errors):

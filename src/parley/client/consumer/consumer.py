@@ -256,6 +256,10 @@ class Consumer:
                 stock.decode(of)
                 if rows := stock.take(most, of):
                     return rows
+                if (failure := stock.failure(of)) is not None:
+                    if raise_errors:
+                        raise failure
+                    return []
             left_ms = None if until is None else max(0, round((until - time.monotonic()) * 1000))
             found = self._run(self._core.poll(partitions, left_ms, raise_errors=raise_errors))
             if found is None or not (stock.is_open or raise_errors):

@@ -22,7 +22,7 @@ from parley.client.fetch.positions import DataLoss, PartitionPosition, Spec, Sta
 from parley.client.fetch.state import FetchPolicy, PartitionFetch
 from parley.client.options import arguments
 from parley.client.results import FetchedBatch
-from parley.errors import LocalProtocolError, RequestTimedOut
+from parley.errors import LocalProtocolError, RequestTimedOut, UnknownTopicOrPartitionError
 from parley.net import Deadline as ClockDeadline, TimerHandle
 from parley.types import OffsetAndMetadata, TopicPartition
 
@@ -47,7 +47,7 @@ class ConsumerCore:
         self._parts: dict[TopicPartition, PartitionFetch] = {}
         self._unplaced: list[PartitionFetch] = []
         """Those of them that had no position when that was looked at last."""
-        self.stock = Stock(options)
+        self.stock = Stock(options, options.deserializers)
         self.group = ConsumerGroup(options, self)
         self._placing = Placing(options, self.group, self._reads)
         self._fetch: AssignedFetch | None = None
@@ -125,25 +125,28 @@ class ConsumerCore:
     ) -> None:
         """Read these partitions and no others: the application's choice, or the group's.
 
-        Those of `held` are not fetched before `release`.
+        Those of `held` are not fetched before `release`, nor are their positions looked for: the
+        listener, which hears of them now, may seek.
         """
-        kept = self._parts
+        kept, held = self._parts, frozenset(held)
         self._parts = {}
+        policy, most_bytes = self.options.reset_policy, self.options.max_partition_fetch_bytes
         for tp in partitions:
-            positions = PartitionPosition(tp, self.options.reset_policy)
             self._parts[tp] = kept.get(tp) or PartitionFetch(
-                tp, positions, None, self.options.max_partition_fetch_bytes, held=tp in held
+                tp, PartitionPosition(tp, policy), None, most_bytes, held=tp in held
             )
         self._unplaced = list(self._parts.values())
         self.stock.keep(self._parts)
         if self._fetch is not None:
             self._fetch.replace(self._parts.values())
-            self._place()
+            if not held:
+                self._place()
 
     def release(self) -> None:
         """Fetch the partitions that `read` held back."""
         if self._fetch is not None:
             self._fetch.release(part for part in self._parts.values() if part.held)
+            self._place()
 
     def part(self, tp: TopicPartition) -> PartitionFetch:
         """Return the state of an assigned partition. Raises LocalProtocolError for another."""
@@ -221,11 +224,10 @@ class ConsumerCore:
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions behind what was handed out, with their leader epochs."""
-        found = {tp: part.positions.consumed for tp, part in self._parts.items()}
         return {
             tp: OffsetAndMetadata(at.offset, "", at.offset_epoch)
-            for tp, at in found.items()
-            if at.offset >= 0
+            for tp, part in self._parts.items()
+            if (at := part.positions.consumed).offset >= 0
         }
 
     def stalled(self) -> tuple[TopicPartition, ...]:
@@ -272,7 +274,8 @@ class ConsumerCore:
             found = await self._poll(fetch, of, deadline, raise_errors=raise_errors)
         finally:
             self.group.poll_ends()
-        self._open()
+        if found is not None:
+            self._open()
         return found
 
     async def _poll(
@@ -293,7 +296,7 @@ class ConsumerCore:
                 assert ended.fetch.error is not None
                 fetch.stop(ended.part, ended.fetch.error)
             if raise_errors:
-                self._raise_trouble(of)
+                self._raise_trouble(of, waits_for_group=self.group.subscribed)
             if (found := self.stock.of(of)) is not None:
                 return found
             for part, raw in fetch.take(of, TAKE_BYTES, without=self.stock.partitions):
@@ -345,16 +348,22 @@ class ConsumerCore:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _raise_trouble(self, of: Collection[TopicPartition] | None) -> None:
+    def _raise_trouble(
+        self, of: Collection[TopicPartition] | None, *, waits_for_group: bool = False
+    ) -> None:
+        """Raise what stands in the way. With `waits_for_group` a topic that is gone does not: it is
+        looked for again until the group takes it away, or it is there again (G42).
+        """
         error = self._placing.take_trouble()
         if error is not None:
             raise error
-        error = self.fetch.failure(of)
-        if error is not None and not any(
-            self._parts[tp].positions.error is error for tp in self.stock.partitions
-        ):
+        while (error := self.fetch.failure(of)) is not None:
+            if any(self._parts[tp].positions.error is error for tp in self.stock.partitions):
+                return
             self.fetch.reported(error)
-            raise error
+            if not (waits_for_group and isinstance(error, UnknownTopicOrPartitionError)):
+                raise error
+            log.warning("the group has not taken a topic away that is gone: %s", error)
 
     async def _wait(self, deadline: Deadline | None) -> bool:
         """Wait for news; return False when the deadline has passed."""

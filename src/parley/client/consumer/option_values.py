@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from parley.client.options.values import ClientOptionValues, FetchOptionValues, Milliseconds
 
 if TYPE_CHECKING:
+    from parley.client.consumer.deserializing import Deserialize
     from parley.client.group.assignors import Assignor
 
 
@@ -28,6 +29,8 @@ class ConsumerOptionValues(FetchOptionValues, total=False):
     auto_commit_interval_ms: Milliseconds
     exclude_internal_topics: bool
     auto_offset_reset: str
+    key_deserializer: Deserialize | None
+    value_deserializer: Deserialize | None
 
 
 class ConsumerClientOptionValues(ClientOptionValues, ConsumerOptionValues, total=False):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, Unpack
 
+from parley.client.consumer.deserializing import Deserialize, Deserializers, deserializers
 from parley.client.fetch.positions import Duration, Spec
 from parley.client.group.assignors import by_name
 from parley.client.group.assignors.base import Assignor
@@ -85,6 +86,12 @@ class ConsumerOptions(FetchOptions):
         "duration>, or none",
     )
 
+    key_deserializer: Deserialize | None = field(default=None)
+    """Makes the key of a record of its bytes, where it has some: a function, or a
+    `parley.serdes.Deserializer`. Arrow batches stay bytes."""
+    value_deserializer: Deserialize | None = field(default=None)
+    """The same for values."""
+
     if TYPE_CHECKING:
 
         def replace(self, **changes: Unpack[ConsumerOptionValues]) -> Self: ...  # type: ignore[override]
@@ -92,6 +99,7 @@ class ConsumerOptions(FetchOptions):
     def _check_together(self) -> None:
         self.reset_policy  # noqa: B018  # raises for a text that is no policy
         self.assignors  # noqa: B018  # raises for a name that is no assignor
+        self.deserializers  # noqa: B018  # raises for what is no deserializer
         self._check_protocol()
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
@@ -108,12 +116,16 @@ class ConsumerOptions(FetchOptions):
             )
         if self.group_protocol != "consumer":
             return
-        for field in dataclasses.fields(self):
-            if field.name in _CLASSIC_ONLY and getattr(self, field.name) != field.default:
+        for one in dataclasses.fields(self):
+            if one.name in _CLASSIC_ONLY and getattr(self, one.name) != one.default:
                 raise ConfigError(
-                    f'{field.name} is not for group_protocol="consumer": '
-                    f"{_CLASSIC_ONLY[field.name]}"
+                    f'{one.name} is not for group_protocol="consumer": {_CLASSIC_ONLY[one.name]}'
                 )
+
+    @property
+    def deserializers(self) -> Deserializers | None:
+        """What makes keys and values, None where both stay bytes."""
+        return deserializers(self.key_deserializer, self.value_deserializer)
 
     @property
     def assignors(self) -> tuple[Assignor, ...]:

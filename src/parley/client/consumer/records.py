@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from parley.client.consumer.deserializing import Deserializers, Piece
 from parley.client.fetch.decode import decode
 from parley.client.fetch.state import RawFetch
 from parley.client.options.client_options import FetchOptions
 from parley.client.results import FetchedBatch
-from parley.errors import CorruptRecordError
+from parley.errors import CorruptRecordError, RecordDeserializationError
 from parley.records import (
     Buffer,
     Columns,
@@ -54,6 +55,7 @@ class CompletedFetch:
         options: FetchOptions,
         position: int = -1,
         counts: DeliveryCounts | None = None,
+        deserializers: Deserializers | None = None,
     ) -> None:
         self.raw = raw
         self.records = NO_RECORDS
@@ -62,7 +64,8 @@ class CompletedFetch:
         self.exhausted = False
         self._position = max(position, raw.first_offset)
         self._moved = False
-        self._options, self._counts = options, counts
+        self._options, self._counts, self._deserializers = options, counts, deserializers
+        self._piece: Piece | None = None
         self._chunks: Iterator[DecodedChunk] | None = None
         self._batches: Iterator[FetchedBatch] | None = None
 
@@ -84,9 +87,29 @@ class CompletedFetch:
         """Whether everything was handed out, up to the end or to `error`."""
         return self.exhausted and self.batch is None
 
+    @property
+    def failure(self) -> RecordDeserializationError | None:
+        """Why the next record cannot be handed out, if it was tried and nothing is in front."""
+        waiting = self._piece is not None and not len(self.records)
+        return self._piece.failure if waiting and self._piece is not None else None
+
+    @property
+    def waiting(self) -> list[int]:
+        """The offsets that were decoded, and wait to be deserialized."""
+        return self._piece.offsets if self._piece is not None else []
+
+    def skip_failure(self) -> None:
+        """Leave the record that cannot be deserialized out."""
+        assert self._piece is not None
+        self._piece.skip()
+
     def fill_rows(self) -> None:
-        """Have records to take, unless there are none left."""
+        """Have records to take, unless there are none left or the next one has a `failure`."""
         if len(self.records) or self.done:
+            return
+        if self._piece:
+            self._pass(self.position)
+            self.records = self._piece.make()
             return
         if self._chunks is None:
             self._pass(self.position)
@@ -99,7 +122,7 @@ class CompletedFetch:
                     self._pass(self.position)
                     # what is behind the last rows, if anything, is found when they were taken
                     self.records = made
-                    if len(made):
+                    if len(made) or self._piece:
                         return
                 self._pass(chunk.next_offset)
         except CorruptRecordError as error:
@@ -118,6 +141,7 @@ class CompletedFetch:
                 None,
                 NO_RECORDS,
             )
+            self._piece = None
         try:
             self.batch = next(self._batches, None)
         except CorruptRecordError as error:
@@ -144,6 +168,7 @@ class CompletedFetch:
             self._pass(self.raw.next_offset)
         self.exhausted = True
         self.records, self.batch, self._chunks, self._batches = NO_RECORDS, None, None, None
+        self._piece = None
 
     def _decode_from(self, position: int) -> Iterator[DecodedChunk]:
         raw, options = self.raw, self._options
@@ -165,4 +190,8 @@ class CompletedFetch:
     def _records(self, chunk: DecodedChunk) -> RecordCursor:
         offsets = chunk.columns.offsets
         counts = None if self._counts is None or offsets is None else self._counts(int64s(offsets))
-        return record_cursor(chunk.columns, self.raw.tp, self.raw.epochs, chunk.next_offset, counts)
+        made = record_cursor(chunk.columns, self.raw.tp, self.raw.epochs, chunk.next_offset, counts)
+        if self._deserializers is None:
+            return made
+        self._piece = Piece(self._deserializers, made)
+        return self._piece.make()

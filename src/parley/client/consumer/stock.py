@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterator
 from typing import NamedTuple
 
+from parley.client.consumer.deserializing import Deserializers
 from parley.client.consumer.records import NO_RECORDS, ROWS_AT_ONCE, CompletedFetch
 from parley.client.fetch.state import PartitionFetch, RawFetch
 from parley.client.options.client_options import FetchOptions
+from parley.errors import RecordDeserializationError
 from parley.records import ConsumerRecord
 from parley.types import TopicPartition
 
@@ -38,8 +40,8 @@ class TakenUp(NamedTuple):
 class Stock:
     """The fetches being consumed, by partition, and the records in front."""
 
-    def __init__(self, options: FetchOptions) -> None:
-        self._options = options
+    def __init__(self, options: FetchOptions, deserializers: Deserializers | None = None) -> None:
+        self._options, self._deserializers = options, deserializers
         self._taken: dict[TopicPartition, TakenUp] = {}
         self.front = NO_RECORDS
         """The records to hand out next; none where the loop is to be asked first."""
@@ -60,7 +62,8 @@ class Stock:
 
     def put(self, part: PartitionFetch, raw: RawFetch) -> None:
         """Take bytes up."""
-        fetch = CompletedFetch(raw, self._options, part.positions.consumed.offset)
+        position = part.positions.consumed.offset
+        fetch = CompletedFetch(raw, self._options, position, deserializers=self._deserializers)
         part.positions.read_by(fetch)
         self._taken[raw.tp] = TakenUp(part, fetch)
 
@@ -120,8 +123,20 @@ class Stock:
         for taken in self._usable(wanted):
             taken.fetch.fill_rows()
             rows += len(taken.fetch.records)
-            if rows >= ROWS_AT_ONCE or not self.is_open:
+            if rows >= ROWS_AT_ONCE or not self.is_open or taken.fetch.failure is not None:
                 return
+
+    def failure(self, wanted: Wanted) -> RecordDeserializationError | None:
+        """Return why the next record cannot be handed out, if anything; its partition is looked at
+        last next time.
+        """
+        if self._deserializers is None:
+            return None
+        for taken in self._usable(wanted):
+            if (found := taken.fetch.failure) is not None:
+                self._taken[taken.part.tp] = self._taken.pop(taken.part.tp)
+                return found
+        return None
 
     def undecoded(self, wanted: Wanted) -> bool:
         """Return whether there are bytes to decode."""

@@ -99,7 +99,7 @@ class Fetcher:
         self._loose = {tp: part for tp, part in new.items() if not part.busy}
         self._stirred += 1
         self.register_interest()
-        self.kick()
+        self.kick_soon()  # a listener that waits to hear of them comes first
 
     def take(self, wanted: Container[TopicPartition] | None = None) -> RawFetch | None:
         """Return bytes that wait, of any or these partitions, and let the next be fetched."""

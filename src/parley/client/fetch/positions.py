@@ -225,10 +225,15 @@ class PartitionPosition:
         self.stage, self.error = Stage.STOPPED, error
 
     def go_on(self) -> None:
-        """Try again from the same position after an error that was reported and may be over."""
+        """Try again from the same position after an error that was reported and may be over; where
+        it was being looked up, look it up again.
+        """
         if self.stage is Stage.STOPPED:
             self.error = None
-            self.revalidate()
+            if self.reset is not None:
+                self.stage = Stage.AWAIT_RESET
+            else:
+                self.revalidate()
 
     def revalidate(self) -> None:
         """Validate before the next fetch, whoever leads, unless something else is awaited."""

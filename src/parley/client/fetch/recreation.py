@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from parley.types import ZERO_UUID
 
@@ -30,7 +30,7 @@ class Incarnation:
 
     held: bytes = ZERO_UUID
     held_since_ms: int = 0
-    past: set[bytes] = field(default_factory=set)
+    past: frozenset[bytes] = frozenset()
     candidate: bytes = ZERO_UUID
     rounds: int = 0
     _agreed: int = 0
@@ -87,7 +87,7 @@ class Incarnation:
     def accept(self, now_ms: int) -> tuple[bytes, bytes]:
         """Hold the confirmed incarnation from now on; return the ids of the old and the new one."""
         old, self.held = self.held, self.candidate
-        self.past.add(old)
+        self.past |= {old}
         self.held_since_ms, self.candidate = now_ms, ZERO_UUID
         self.rounds, self._agreed, self._answer, self._refused = 0, 0, -1, False
         return old, self.held

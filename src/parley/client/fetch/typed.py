@@ -19,14 +19,12 @@ from parley.errors import ConfigError, SchemaDecodeError
 from parley.serdes import ColumnDecoder
 from parley.types import TopicPartition
 
-PARTS = ("value", "key")
-
 
 class TypedBatches:
     """Decodes the batches of some topics. It asks the registry when it is made."""
 
     def __init__(self, options: SchemaOptions, topics: Iterable[str]) -> None:
-        self._parts = [one for one in PARTS if getattr(options, f"{one}_format") is not None]
+        self._parts = options.parts
         registry = options.registry()
         self._decoders = {
             (topic, part): ColumnDecoder(
@@ -36,10 +34,15 @@ class TypedBatches:
                 columns=getattr(options, f"{part}_columns"),
                 framing=getattr(options, f"{part}_framing"),
                 on_schema_error=options.on_schema_error,
+                message=getattr(options, f"{part}_message"),
             )
             for topic in sorted(set(topics))
             for part in self._parts
         }
+
+    def data_type(self, part: str) -> pa.DataType:
+        """Return the type of a column that is decoded: that of the first topic."""
+        return next(one.data_type for (_, of), one in self._decoders.items() if of == part)
 
     def decode(self, found: FetchedBatch) -> Iterator[FetchedBatch]:
         """Yield the batch with its columns decoded.

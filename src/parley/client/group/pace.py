@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from parley.client.options.client_options import ClientOptions
 
+TIMES_AS_OFTEN = 10
+"""How much more often heartbeats come while more partitions are expected."""
+
 
 class Rebalance(NamedTuple):
     """A rebalance that this member took part in."""
@@ -34,6 +37,7 @@ class Pace:
     """Whether a poll waits now."""
     _waiting_for_poll: bool = False
     _next_beat_ms: int = 0
+    _expecting_until_ms: int = 0
     _rebalancing: tuple[int, str] | None = None
 
     # -- heartbeats --------------------------------------------------------------------------------
@@ -63,6 +67,20 @@ class Pace:
     def beat_again(self, at_ms: int) -> None:
         """Send the next heartbeat earlier: the last one failed."""
         self._next_beat_ms = min(self._next_beat_ms, at_ms)
+
+    def expect_more(self, now_ms: int) -> None:
+        """Expect partitions that others have to give up: they learn of it within one interval, and
+        half of another is for a coordinator that waits before it shares out, and for their polls.
+        """
+        self._expecting_until_ms = now_ms + self.heartbeat_interval_ms * 3 // 2
+
+    def expecting(self, now_ms: int) -> bool:
+        """Return whether partitions are expected that others have to give up."""
+        return now_ms < self._expecting_until_ms
+
+    def beat_often(self, now_ms: int, least_ms: int) -> None:
+        """Send the next heartbeat earlier, but not before `least_ms` have passed."""
+        self.beat_again(now_ms + max(self.heartbeat_interval_ms // TIMES_AS_OFTEN, least_ms))
 
     def beat_timeout_ms(self, options: ClientOptions) -> int:
         """Return how long a heartbeat may take: no longer than the session that it keeps up."""
@@ -97,6 +115,11 @@ class Pace:
         self._waiting_for_poll = True
 
     # -- rebalances --------------------------------------------------------------------------------
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether a rebalance has begun and not ended."""
+        return self._rebalancing is not None
 
     def rebalance_began(self, now_ms: int, reason: str) -> None:
         """Take note of the first JoinGroup of a rebalance; what repeats it belongs to it."""

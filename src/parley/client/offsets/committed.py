@@ -326,5 +326,6 @@ def _read_committed(
 
 def _by_name_or_id(cluster: Cluster, partitions: Iterable[TopicPartition]) -> VersionRange:
     """Return the versions to use: from 1 on (v0 is in ZooKeeper), by id only if all are known."""
-    by_id = all(cluster.view.topic_id(tp.topic) != ZERO_UUID for tp in partitions)
+    topics = {tp.topic for tp in partitions}
+    by_id = all(cluster.view.topic_id(topic) != ZERO_UUID for topic in topics)
     return VersionRange(KAFKA_VERSION, 2**15 - 1 if by_id else TOPIC_IDS_VERSION - 1)

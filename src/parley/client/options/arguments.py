@@ -39,7 +39,9 @@ def partition(value: object) -> TopicPartition:
             hint = f"TopicPartition({value[0]!r}, {value[1]!r})"
         raise ConfigError(f"{shown(value)} is no partition: give {hint}")
     text("topic", value.topic)
-    number(f"{value.topic}: partition", value.partition, 0, INT32)
+    index = value.partition
+    if type(index) is not int or not 0 <= index <= INT32:  # thousands of partitions are checked
+        number(f"{value.topic}: partition", index, 0, INT32)
     return value
 
 

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from parley.client.options.fields import OptionSet, option
 from parley.errors import ConfigError
 from parley.registry import RegistryOptions, SchemaRegistryClient
 from parley.registry.choices import parse_choice
-from parley.serdes import FRAMINGS, Schema
+from parley.serdes import FRAMINGS, RegisteredSchema, Schema
 from parley.serdes.formats import FORMATS
+from parley.serdes.framing import IN_HEADERS
 from parley.types import Names, texts
 
 _FRAMINGS = tuple(FRAMINGS)
+PARTS = ("value", "key")
+
+
+class ChosenSchema(NamedTuple):
+    """A reader's schema, and the text that will always name it at its registry.
+
+    The text is None where only the schema itself says what it is: from a file, or the caller's.
+    """
+
+    schema: Schema
+    named: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +43,12 @@ class SchemaOptions(OptionSet):
     )
     key_subject: str | None = option(
         None, "subject of the keys' schema; None: the topic's name and -key", kind=str
+    )
+    value_message: str | None = option(
+        None, "Protobuf message of the values, by its full name; None: the schema's first", kind=str
+    )
+    key_message: str | None = option(
+        None, "Protobuf message of the keys, by its full name; None: the schema's first", kind=str
     )
     value_framing: str = option("confluent", "how values name their schema", choices=_FRAMINGS)
     key_framing: str = option("confluent", "how keys name their schema", choices=_FRAMINGS)
@@ -67,9 +86,8 @@ class SchemaOptions(OptionSet):
                 "schema_registry is a SchemaRegistryClient, RegistryOptions or a configuration of "
                 f"Confluent's clients, not {type(given).__name__}"
             )
-        for part in ("value", "key"):
-            if getattr(self, f"{part}_format") is not None:
-                self._check_part(part)
+        for part in self.parts:
+            self._check_part(part)
 
     def _check_part(self, part: str) -> None:
         schema, columns = getattr(self, f"{part}_schema"), getattr(self, f"{part}_columns")
@@ -96,16 +114,39 @@ class SchemaOptions(OptionSet):
             given = RegistryOptions(url=self.schema_registry_url)
         return None if given is None else SchemaRegistryClient(options=given)
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What is decoded: "value", "key" or both."""
+        return tuple(part for part in PARTS if getattr(self, f"{part}_format") is not None)
+
+    def reads_headers(self, part: str) -> bool:
+        """Return whether records' headers may say which schema their values (keys) have."""
+        return getattr(self, f"{part}_framing") in IN_HEADERS
+
     def reader(self, part: str, topic: str, registry: SchemaRegistryClient | None) -> Schema:
         """Return the reader's schema of a topic's keys ("key") or values ("value").
 
         Raises SchemaNotFoundError where the registry does not have it, RegistryUnreachable.
         """
+        return self.choose(part, topic, registry).schema
+
+    def choose(
+        self, part: str, topic: str | None, registry: SchemaRegistryClient | None
+    ) -> ChosenSchema:
+        """Return the reader's schema as `reader` does, and the text that names it.
+
+        Without a topic the options have to say of which subject the latest is.
+        """
         chosen: Schema | str = getattr(self, f"{part}_schema")
         if isinstance(chosen, Schema):
-            return chosen
+            return ChosenSchema(chosen)
+        choice = parse_choice(chosen)
         if registry is None:
-            return parse_choice(chosen).read_file()
-        subject = getattr(self, f"{part}_subject") or f"{topic}-{part}"
+            return ChosenSchema(choice.read_file())
+        subject = getattr(self, f"{part}_subject")
+        if subject is None and topic is not None:
+            subject = f"{topic}-{part}"
         found = registry.choose_schema(chosen, subject)
-        return found if isinstance(found, Schema) else found.schema
+        if isinstance(found, RegisteredSchema):
+            return ChosenSchema(found.schema, f"id:{found.id}")
+        return ChosenSchema(found, None if choice.guid is None else chosen)

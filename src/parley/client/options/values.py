@@ -104,6 +104,8 @@ class SchemaOptionValues(TypedDict, total=False):
     schema_registry_url: str | None
     value_subject: str | None
     key_subject: str | None
+    value_message: str | None
+    key_message: str | None
     value_framing: str
     key_framing: str
     on_schema_error: str

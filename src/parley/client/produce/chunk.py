@@ -1,8 +1,8 @@
 """Records that were gathered for one topic, and what became of each.
 
-A chunk is what all its records share: lists while it is open, then one BatchCall for each record
-batch that was made of it. An acknowledgement is the chunk and a row; partition and offset of a row
-are worked out when somebody looks.
+A chunk is what all its records share: columns that grow while it is open, then one BatchCall for
+each record batch that was made of it. An acknowledgement is the chunk and a row; partition and
+offset of a row are worked out when somebody looks.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future as ThreadFuture, TimeoutError as ThreadTimeout
+from itertools import count, repeat
 from operator import attrgetter
 from threading import Lock
 
 from parley.client.produce.state import OutBatch, ProduceCall
 from parley.client.results import RecordMetadata
 from parley.errors import KafkaError, LocalProtocolError, RequestTimedOut, own_copy
+from parley.records import RecordGatherer, RowHandle
 from parley.types import TopicPartition
 
 Headers = Sequence[tuple[bytes, bytes | None]]
@@ -35,7 +37,8 @@ class BatchCall(ProduceCall):
     """What it shares its fate with, where its batch was joined with others."""
 
     def __init__(self, chunk: RecordChunk, partition: TopicPartition, first: int, records: int):
-        super().__init__()
+        # not as ProduceCall begins: there are many, and none keeps an account of acknowledgements
+        self.open, self.error = 0, None
         self.chunk = chunk
         self.partition: TopicPartition = partition
         self.first, self.records = first, records
@@ -80,14 +83,13 @@ class BatchCall(ProduceCall):
         return before, rest
 
 
-class RecordChunk:
+class RecordChunk(RecordGatherer):
     """The records of one topic that were gathered since `created_ms`."""
 
     __slots__ = (
-        "_guard", "_order", "_places", "_waiters", "batches", "callbacks", "calls", "created_ms",
-        "granted", "headers", "impossible", "keys", "limit", "on_ended", "open",
-        "partitions", "room", "rows", "size", "times", "timestamps_ms", "topic", "trouble",
-        "unheld", "values",
+        "_order", "_outcomes", "_places", "_waiters", "batches", "calls", "created_ms", "granted",
+        "impossible", "limit", "on_ended", "open", "rows", "size", "times", "topic", "trouble",
+        "unheld",
     )  # fmt: skip
 
     def __init__(
@@ -99,32 +101,27 @@ class RecordChunk:
         on_ended: Callable[[RecordChunk, BatchCall], None],
     ) -> None:
         self.topic, self.created_ms, self.limit = topic, created_ms, limit
-        self.values: list[bytes | None] = []
-        self.keys: list[bytes | None] = []
-        self.times: array[float] | memoryview = array("d")
-        """When each was sent, in seconds; in milliseconds once batches were made of them."""
-        self.timestamps_ms: dict[int, int] = {}
+        self.times: memoryview | None = None
+        """The time of each row in milliseconds, once batches were made of them."""
         self.batches: list[OutBatch] | None = None
         """What was made of it and waits to be handed to the sender."""
         self.trouble: KafkaError | None = None
         """Why no batches could be made of it."""
         self.impossible: list[tuple[BatchCall, KafkaError]] = []
-        self.headers: dict[int, Headers] = {}
-        self.partitions: dict[int, int] = {}
-        self.callbacks: dict[int, OnDelivery] = {}
-        self.room = self.granted = self.rows = self.size = 0
+        self.granted = self.rows = self.size = 0
         self.unheld = False
         """Whether it has records that nobody holds an acknowledgement of."""
         self.open = -1
         """Batches whose outcome is not known; -1 before they are made."""
         self.calls: list[BatchCall] = []
         self.on_ended = on_ended
-        self._guard = guard
+        self._outcomes = guard
         self._waiters: list[tuple[int, Waiter]] = []
         self._order: list[tuple[int, Sequence[int]]] | None = None
         self._places: array[int] | None = None
+        self.admit(0, False, guard)
 
-    # -- from lists to batches ---------------------------------------------------------------------
+    # -- from columns to batches -------------------------------------------------------------------
 
     def made(
         self,
@@ -136,15 +133,14 @@ class RecordChunk:
         with the place where it begins; None for all in their order. `times` are those of the rows
         in milliseconds.
         """
-        with self._guard:
-            self.values, self.keys, self.headers, self.partitions = [], [], {}, {}
-            self.times, self.timestamps_ms = times, {}
+        with self._outcomes:
+            self.times = times
             if self.open < 0:  # else it was given up meanwhile
                 self._begin_calls(calls, order)
 
     def fail(self, error: KafkaError) -> None:
         """Give up what was not handed to the sender yet, if its batches are made or not."""
-        with self._guard:
+        with self._outcomes:
             if self.open < 0:
                 everything = BatchCall(self, TopicPartition(self.topic, -1), 0, self.rows)
                 self._begin_calls([everything], None)
@@ -168,7 +164,7 @@ class RecordChunk:
 
     def call_ended(self, call: BatchCall) -> None:
         """Wake whoever waits for records of a batch."""
-        with self._guard:
+        with self._outcomes:
             waiters, call.waiters = call.waiters, []
             self.open -= 1
         for _, waiter in waiters:
@@ -178,7 +174,7 @@ class RecordChunk:
 
     def call_replaced(self, old: BatchCall, new: list[BatchCall]) -> None:
         """Take note of batches that go instead of one."""
-        with self._guard:
+        with self._outcomes:
             at = self.calls.index(old)
             # another list: other threads look rows up without the guard
             self.calls = [*self.calls[:at], *new, *self.calls[at + 1 :]]
@@ -192,7 +188,7 @@ class RecordChunk:
 
     def wait(self, row: int, waiter: Waiter) -> bool:
         """Have a future set when a row's outcome is known; False if it is known already."""
-        with self._guard:
+        with self._outcomes:
             if self.open < 0:
                 self._waiters.append((row, waiter))
                 return True
@@ -209,30 +205,28 @@ class RecordChunk:
             offset += (row if self._order is None else self._place(row)) - call.first
         time_ms = call.log_append_time_ms
         topic, partition = call.partition
-        return _NEW(
-            RecordMetadata,
-            (topic, partition, offset, time_ms if time_ms >= 0 else int(self.times[row])),
-        )
+        if time_ms < 0 and self.times is not None:
+            time_ms = self.times[row]
+        return _NEW(RecordMetadata, (topic, partition, offset, time_ms))
 
     def delivered(self, call: BatchCall) -> Iterator[tuple[int, RecordMetadata]]:
         """Yield the rows of an acknowledged batch, and where they are, in its order."""
+        rows = self.rows_of(call)
+        offsets = count(call.base_offset) if call.base_offset >= 0 else repeat(-1)
+        times: Iterable[int] = repeat(call.log_append_time_ms)
+        if call.log_append_time_ms < 0 and self.times is not None:
+            times = map(self.times.__getitem__, rows)
         topic, partition = call.partition
-        offset, step = (call.base_offset, 1) if call.base_offset >= 0 else (-1, 0)
-        times, append_ms = self.times, call.log_append_time_ms
-        for row in self.rows_of(call):
-            time_ms = append_ms if append_ms >= 0 else times[row]
-            yield row, _NEW(RecordMetadata, (topic, partition, offset, time_ms))
-            offset += step
+        fields = zip(repeat(topic), repeat(partition), offsets, times, strict=False)
+        return zip(rows, map(_NEW, repeat(RecordMetadata), fields), strict=False)
 
-    def rows_of(self, call: BatchCall) -> Iterator[int]:
-        """Yield the rows of a batch, in its order."""
+    def rows_of(self, call: BatchCall) -> Sequence[int]:
+        """Return the rows of a batch, in its order."""
         stop = call.first + call.records
-        if self._order is None:
-            yield from range(call.first, stop)
-            return
-        for start, rows in self._order:
+        for start, rows in self._order or ():
             if start <= call.first < start + len(rows):
-                yield from rows[call.first - start : stop - start]
+                return rows[call.first - start : stop - start]
+        return range(call.first, stop)
 
     def _call_of(self, row: int) -> BatchCall:
         calls = self.calls
@@ -253,23 +247,21 @@ class RecordChunk:
         return places[row]
 
 
-class _Outcome:
+class _Outcome(RowHandle):
     """What is known of one record that was sent."""
 
-    __slots__ = ("_chunk", "_row")
-
-    def __init__(self, chunk: RecordChunk, row: int) -> None:
-        self._chunk, self._row = chunk, row
+    __slots__ = ()
+    _owner: RecordChunk
 
     def done(self) -> bool:
         """Return whether the outcome is known."""
-        call = self._chunk.call_of(self._row)
+        call = self._owner.call_of(self._row)
         return call is not None and call.done
 
     @property
     def in_doubt(self) -> bool:
         """Whether it failed, and may be in the log all the same, or still get there."""
-        call = self._chunk.call_of(self._row)
+        call = self._owner.call_of(self._row)
         return call is not None and call.in_doubt
 
     def exception(self) -> KafkaError | None:
@@ -280,13 +272,13 @@ class _Outcome:
         return None if call.error is None else failure(call.error, in_doubt=call.in_doubt)
 
     def _ended(self) -> BatchCall:
-        call = self._chunk.call_of(self._row)
+        call = self._owner.call_of(self._row)
         if call is None or not call.done:
             raise LocalProtocolError("the outcome of this record is not known yet: wait for it")
         return call
 
     def _metadata(self) -> RecordMetadata:
-        chunk, row = self._chunk, self._row
+        chunk, row = self._owner, self._row
         call = chunk.call_of(row)
         if call is None or not call.done or call.error is not None:
             call = self._ended()
@@ -308,7 +300,7 @@ class AsyncAcknowledgement(_Outcome):
     def __await__(self) -> Generator[asyncio.Future[None], None, RecordMetadata]:
         if not self.done():
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            if self._chunk.wait(self._row, waiter):
+            if self._owner.wait(self._row, waiter):
                 yield from waiter
         return self._metadata()
 
@@ -331,7 +323,7 @@ class Acknowledgement(_Outcome):
         """
         if not self.done():
             waiter: ThreadFuture[None] = ThreadFuture()
-            if self._chunk.wait(self._row, waiter):
+            if self._owner.wait(self._row, waiter):
                 try:
                     waiter.result(None if timeout_ms is None else timeout_ms / 1000)
                 except ThreadTimeout:

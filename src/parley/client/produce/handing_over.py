@@ -14,14 +14,22 @@ from threading import get_ident
 
 from parley.client.produce.chunk import RecordChunk
 from parley.client.produce.producer import Producer
-from parley.client.produce.record_batches import Gathered, make_batches
+from parley.client.produce.record_batches import (
+    Made,
+    Spreading,
+    make_batches,
+    make_together,
+    spreading,
+)
 from parley.client.produce.record_topics import RecordPolicy, RecordTopics, TopicRecords
 from parley.errors import KafkaError
 from parley.net.blocking import Work
 from parley.types import TopicPartition
 
 INLINE_BYTES = 256 * 1024
-"""Uncompressed records up to here are made into batches in the loop."""
+"""A chunk of uncompressed records up to here is made into batches in the loop."""
+INLINE_TOGETHER_BYTES = 2**20
+"""So many bytes of several such chunks are made at once."""
 INLINE_COMPRESSED_BYTES = 16 * 1024
 CHUNKS_AT_ONCE = 256
 
@@ -49,7 +57,15 @@ class HandOver:
         self._spawn, self._handed = spawn, handed
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         plain = policy.batches.options.compression_type == "none"
+        self._hashes = not policy.batches.options.partitioner_ignore_keys
         self._inline_bytes = INLINE_BYTES if plain else INLINE_COMPRESSED_BYTES
+        self._together_bytes = INLINE_TOGETHER_BYTES if plain else INLINE_COMPRESSED_BYTES
+        self._making = 0
+
+    @property
+    def is_making(self) -> bool:
+        """Whether batches are being made, turn by turn or in a thread."""
+        return self._making > 0
 
     def take(self, closed: Sequence[Closed]) -> None:
         """Have batches made of closed chunks, here or in a thread, and handed over in turn."""
@@ -65,10 +81,11 @@ class HandOver:
             else:
                 known.append((records, chunk))
         groups = list(self._groups(known))
-        if len(groups) == 1 and self._is_small(groups[0]):
+        if len(groups) == 1 and self._is_small(groups[0][0][1]):
             self._make(groups[0])
             self._hand_over_each(groups[0])
         elif groups:
+            self._making += 1
             self._spawn(self._make_in_turn(groups))
 
     def _groups(self, closed: Sequence[Closed]) -> Iterator[list[Closed]]:
@@ -76,7 +93,8 @@ class HandOver:
         group: list[Closed] = []
         size = 0
         for records, chunk in closed:
-            if group and (size + chunk.size > self._inline_bytes or len(group) == CHUNKS_AT_ONCE):
+            most = self._together_bytes if self._is_small(chunk) else 0
+            if group and (size + chunk.size > most or len(group) == CHUNKS_AT_ONCE):
                 yield group
                 group, size = [], 0
             group.append((records, chunk))
@@ -84,17 +102,21 @@ class HandOver:
         if group:
             yield group
 
-    def _is_small(self, group: list[Closed]) -> bool:
-        return sum(chunk.size for _, chunk in group) <= self._inline_bytes
+    def _is_small(self, chunk: RecordChunk) -> bool:
+        return chunk.size <= self._inline_bytes
 
     async def _make_in_turn(self, groups: list[list[Closed]]) -> None:
-        for group in groups:
-            if self._is_small(group):
-                self._make(group)
-            else:
-                await asyncio.to_thread(self._make, group)
-            self._hand_over_each(group)
-            await asyncio.sleep(0)
+        try:
+            for group in groups:
+                if self._is_small(group[0][1]):
+                    self._make(group)
+                else:
+                    await asyncio.to_thread(self._make, group)
+                self._hand_over_each(group)
+                await asyncio.sleep(0)
+        finally:
+            self._making -= 1
+            self._producer.sender.kick_soon()
 
     async def _make_prepared(self, records: TopicRecords, chunk: RecordChunk) -> None:
         try:
@@ -107,41 +129,56 @@ class HandOver:
 
     def _make(self, closed: Sequence[Closed]) -> None:
         """Make batches of the chunks. In any thread."""
-        filled = []
+        filled: list[Closed] = []
         for records, chunk in closed:
             if chunk.rows:
+                records.spreads = chunk.unplaced(self._hashes) > 0
                 filled.append((records, chunk))
             else:
                 chunk.batches = []
-        if not filled:
-            return
-        try:
-            gathered = Gathered([chunk for _, chunk in filled])
-        except Exception as error:
-            for _, chunk in filled:
-                _spoiled(chunk, error)
-            return
-        first = 0
-        for index, (records, chunk) in enumerate(filled):
+        for records, chunk in self._make_together(filled):
             try:
-                self._make_one(records, chunk, gathered, index, first)
+                self._make_one(records, chunk)
             except Exception as error:  # whoever waits for these records has to learn of it
                 _spoiled(chunk, error)
-            first += chunk.rows
 
-    def _make_one(
-        self, records: TopicRecords, chunk: RecordChunk, gathered: Gathered, index: int, first: int
-    ) -> None:
+    def _make_together(self, closed: Sequence[Closed]) -> list[Closed]:
+        """Make batches of what the kernel makes by itself; return what has to be looked at."""
+        together: list[Closed] = []
+        others: list[Closed] = []
+        policy = self._policy.batches
+        usual = policy.key_hash is None and not self._producer.sender.has_older_topics
+        for records, chunk in closed:
+            plan = records.plan
+            (together if usual and plan is not None and plan.is_newest else others).append(
+                (records, chunk)
+            )
+        made: list[Made | None] = []
+        try:
+            work = [self._spreading(records, chunk) for records, chunk in together]
+            made = make_together(work, policy) if work else []
+        except Exception as error:
+            for _, chunk in together:
+                _spoiled(chunk, error)
+            return others
+        for (records, chunk), one in zip(together, made, strict=True):
+            if one is None:
+                others.append((records, chunk))
+            else:
+                chunk.batches, chunk.impossible = one
+        return others
+
+    def _spreading(self, records: TopicRecords, chunk: RecordChunk) -> Spreading:
+        assert records.plan is not None
+        with records.placing:
+            return spreading(chunk, records.plan, records.sticky, self._policy.batches.options)
+
+    def _make_one(self, records: TopicRecords, chunk: RecordChunk) -> None:
         assert records.plan is not None
         with records.placing:
             records.sticky.leave_if_behind(records.plan)
-            chunk.batches, chunk.impossible, records.spreads = make_batches(
-                chunk,
-                gathered.rows(index, first),
-                records.plan,
-                records.sticky,
-                self._policy.batches,
-                self._newest_magic,
+            chunk.batches, chunk.impossible = make_batches(
+                chunk, records.plan, records.sticky, self._policy.batches, self._newest_magic
             )
 
     def _newest_magic(self, tp: TopicPartition) -> int:

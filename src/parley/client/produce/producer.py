@@ -1,4 +1,4 @@
-"""Writing rows: who may write (InitProducerId), what a topic takes, and from rows to batches.
+"""Writing rows: who may write (InitProducerId), and from rows to batches.
 
 The pieces are meant for two callers: the asynchronous client encodes in a worker thread, the
 blocking one in the thread that called it.
@@ -6,7 +6,7 @@ blocking one in the thread that called it.
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ from parley.arrow import columns_from_arrow
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_any
-from parley.client.cluster.wanted_topics import ensure_topics
 from parley.client.options.client_options import CODECS, ProduceOptions
+from parley.client.produce.plans import TopicPlans, check_guarantees
 from parley.client.produce.rows import (
     Rows,
     Sticky,
@@ -29,22 +29,19 @@ from parley.client.produce.rows import (
     check_format,
     encode,
     highest_partition,
-    no_such_partition,
     slices,
 )
 from parley.client.produce.sender import Sender
 from parley.client.produce.sequences import PartitionSequences
 from parley.client.produce.state import InTransaction, OutBatch, ProduceCall
-from parley.client.produce.wire import BATCHES_VERSION, ZSTD_VERSION, magic_for
 from parley.client.results import ProduceResult
 from parley.errors import KafkaError, UnsupportedVersionError, broker_error
-from parley.errors.codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
 from parley.messages import InitProducerIdRequest
 from parley.net import BrokerConnection
+from parley.net.shared import outcome
 from parley.records import stamp_producer
-from parley.schema import ApiKey
 from parley.types import TopicPartition
-from parley.versions import Feature, VersionRange
+from parley.versions import Feature
 
 NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 """What Java's idempotent producer sends where there is no transaction."""
@@ -73,9 +70,9 @@ class Producer:
         self._cluster = cluster
         self.sender = Sender(cluster, self._renew)
         self._identity: tuple[int, int] | None = None
-        self._plans: dict[str, TopicPlan] = {}
+        self._identifying: asyncio.Task[None] | None = None
+        self.plans = TopicPlans(cluster)
         self._sticky: dict[str, Sticky] = {}
-        self._cares = contextlib.ExitStack()
         self.transaction: InTransaction | None = None
         self.ahead: list[Callable[[str], Awaitable[None]]] = []
         """What is handed over before a call's rows of a topic: records that were sent earlier."""
@@ -86,9 +83,9 @@ class Producer:
         return Writing(ProduceCall(), options, topic, partition)
 
     def _set_limits(self, options: ProduceOptions) -> None:
-        self.sender.max_in_flight = options.max_in_flight_requests_per_connection
-        self.sender.max_request_size = options.max_request_size
-        self.sender.batch_size = options.batch_size
+        self.sender.requests.max_in_flight = options.max_in_flight_requests_per_connection
+        self.sender.requests.max_request_size = options.max_request_size
+        self.sender.requests.batch_size = options.batch_size
 
     def pieces(self, writing: Writing, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yield what to encode at a time, with its topic."""
@@ -167,7 +164,7 @@ class Producer:
 
     async def close(self) -> None:
         """Fail what is still open and stop."""
-        self._cares.close()
+        self.plans.close()
         await self.sender.close()
 
     # -- inside ------------------------------------------------------------------------------------
@@ -185,17 +182,12 @@ class Producer:
         """Return what a topic's leaders take, and see to it that there is a producer id if they
         take one. Raises as `turn` does. Mutates: `checked`, plans that can do what is asked for.
         """
-        plan = self._plans.get(topic)
-        if plan is None or not self.is_fresh(plan) or highest >= plan.partition_count:
-            deadline = self._cluster.deadline(options.max_block_ms)
-            plan = await self._plan(topic, options, deadline, highest)
-            before, self._plans[topic] = self._plans.get(topic), plan
-            self._care_for(plan, 0 if before is None else before.partition_count)
+        plan = await self.plans.of(topic, options, highest)
         if plan not in checked:
-            _check_guarantees(plan, options)
+            check_guarantees(plan, options)
             checked.append(plan)
         if self._identity is None and options.wants_idempotence and 2 in plan.magics.values():
-            await self._identify(options, self._cluster.deadline(options.max_block_ms))
+            await self._identify(options)
         return plan
 
     # -- batches that were encoded before they have numbers ----------------------------------------
@@ -241,14 +233,6 @@ class Producer:
 
     async def _add(self, batches: list[OutBatch]) -> None:
         self.sender.add(batches)
-
-    def _care_for(self, plan: TopicPlan, known: int) -> None:
-        """Be interested in all partitions of a topic written to, as KIP-232 asks: in those from
-        `known` on, for the others are counted already.
-        """
-        new = [TopicPartition(plan.topic, index) for index in range(known, plan.partition_count)]
-        if new:
-            self._cares.enter_context(self._cluster.interested(new))
 
     def _encode_one(
         self,
@@ -307,79 +291,32 @@ class Producer:
             log.begin_again()
         return log.numbers
 
-    def is_fresh(self, plan: TopicPlan) -> bool:
-        """Return whether a plan has all partitions of its topic, each with a leader."""
-        topic = self._cluster.view.topics.get(plan.topic)
-        if topic is None or len(topic.partitions) != plan.partition_count:
-            return False
-        return len(plan.available) == plan.partition_count
-
-    async def _known_partition(self, topic: str, highest: int, deadline: Deadline) -> None:
-        """Ask for metadata until a partition is there, as Java does: it may be just added."""
-        began, attempt = self._cluster.now_ms(), 0
-        while True:
-            known = self._cluster.view.topics.get(topic)
-            if highest < 0 or (known is not None and highest in known.partitions):
+    async def _identify(self, options: ProduceOptions) -> None:
+        """See to it that there is a producer id, where brokers have any. Thousands of topics ask
+        for it at once, and share the one request.
+        """
+        deadline = self._cluster.deadline(options.max_block_ms)
+        while self._identity is None:
+            others = self._identifying
+            if others is None:
+                self._identifying = asyncio.create_task(self._first_identity(deadline))
+            try:
+                assert self._identifying is not None
+                await outcome(self._identifying)
+            except UnsupportedVersionError:
+                if options.enable_idempotence:
+                    raise
                 return
-            if deadline.passed(self._cluster.now_ms()):
-                count = 0 if known is None else len(known.partitions)
-                raise no_such_partition(topic, highest, count, self._cluster.now_ms() - began)
-            if attempt:
-                await self._cluster.pause(attempt - 1, deadline)
-            attempt += 1
-            self._cluster.schedule.hurry()
-            await self._cluster.refresh_quietly(deadline)
+            except KafkaError:
+                # another call's time may be over before this one's
+                if others is None or deadline.passed(self._cluster.now_ms()):
+                    raise
 
-    async def _plan(
-        self, topic: str, options: ProduceOptions, deadline: Deadline, highest: int
-    ) -> TopicPlan:
-        """Ask the leaders of a topic what they take."""
-        await ensure_topics(
-            self._cluster, [topic], deadline, auto_create=options.allow_auto_create_topics
-        )
-        await self._known_partition(topic, highest, deadline)
-
-        async def attempt() -> TopicPlan:
-            found = self._cluster.view.topics.get(topic)
-            if found is None:
-                raise broker_error(UNKNOWN_TOPIC_OR_PARTITION, topic=topic)
-            leaders = {
-                index: self._cluster.leader(TopicPartition(topic, index)).node
-                for index in found.partitions
-            }
-            magics: dict[int, int] = {}
-            conns: dict[int, BrokerConnection] = {}
-            trouble: KafkaError | None = None
-            for index, node in sorted(leaders.items()):
-                if node is None:
-                    continue
-                try:
-                    if node.id not in conns:
-                        conns[node.id] = await self._cluster.connection(node.id)
-                    magics[index] = magic_for(conns[node.id].versions)
-                except KafkaError as error:
-                    if not error.retriable:
-                        raise
-                    trouble = error
-            if not magics:
-                raise trouble or broker_error(
-                    LEADER_NOT_AVAILABLE, "no partition has a leader", topic=topic
-                )
-            versions = {
-                index: conns[node.id].versions
-                for index, node in leaders.items()
-                if node and node.id in conns
-            }
-            return TopicPlan(topic, len(found.partitions), tuple(sorted(magics)), magics, versions)
-
-        return await self._cluster.retrying(f"finding the leaders of {topic}", deadline, attempt)
-
-    async def _identify(self, options: ProduceOptions, deadline: Deadline) -> None:
+    async def _first_identity(self, deadline: Deadline) -> None:
         try:
             self._identity = await self._new_identity(deadline)
-        except UnsupportedVersionError:
-            if options.enable_idempotence:
-                raise
+        finally:
+            self._identifying = None
 
     async def _renew(self) -> tuple[int, int]:
         """Return a new producer id: the epochs of the old one are used up."""
@@ -404,15 +341,3 @@ class Producer:
 
         what, feature = "getting a producer id", Feature.IDEMPOTENT_PRODUCER
         return await at_any(self._cluster, what, deadline, attempt, feature=feature)
-
-
-def _check_guarantees(plan: TopicPlan, options: ProduceOptions) -> None:
-    """Refuse, before anything is sent, a codec or a guarantee that a leader does not have."""
-    for versions in plan.versions.values():
-        if options.compression_type == "zstd":
-            allowed = VersionRange(ZSTD_VERSION, 2**15 - 1)
-            versions.choose(ApiKey.PRODUCE, allowed, feature=Feature.ZSTD)
-        if options.enable_idempotence:
-            allowed = VersionRange(BATCHES_VERSION, 2**15 - 1)
-            versions.choose(ApiKey.PRODUCE, allowed, feature=Feature.IDEMPOTENT_PRODUCER)
-            versions.choose(ApiKey.INIT_PRODUCER_ID, feature=Feature.IDEMPOTENT_PRODUCER)

@@ -2,17 +2,11 @@
 
 Batches are encoded before it is known which sequences they get, so that a chunk needs no turn for
 it: `Producer.number` stamps them in the order in which they are handed to the sender.
-
-With thousands of topics a chunk has few records, and a call for each of them costs more than the
-records: the columns of all chunks that are made at a time are built together (`Gathered`), and a
-chunk's rows are a view of them.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -20,12 +14,29 @@ import pyarrow.compute as pc
 
 from parley.arrow import ProduceColumns
 from parley.client.options.client_options import CODECS, ProduceOptions
-from parley.client.produce.chunk import BatchCall, Headers, RecordChunk
-from parley.client.produce.partitioners import KeyHash
-from parley.client.produce.rows import Sticky, TopicPlan, assign, check_format, encode
+from parley.client.produce.chunk import BatchCall, RecordChunk
+from parley.client.produce.partitioners import AdaptiveSticky, KeyHash
+from parley.client.produce.rows import (
+    Sticky,
+    TopicPlan,
+    assign,
+    check_format,
+    encode,
+    too_large,
+    unnumbered_options,
+)
 from parley.client.produce.state import OutBatch
 from parley.errors import KafkaError
-from parley.records import Buffer, Columns, HeadersColumn, VarColumn, int32s, var_column
+from parley.records import (
+    Buffer,
+    Columns,
+    GatheredBatches,
+    encode_gathered,
+    gathered_columns,
+    int32s,
+    int64s,
+    var_values,
+)
 from parley.types import TopicPartition
 
 
@@ -39,82 +50,27 @@ class BatchPolicy(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What became of a chunk: its batches, those that cannot be, and whether records were spread
-    that may go to any partition.
-    """
+    """What became of a chunk: its batches, and those that cannot be."""
 
     batches: list[OutBatch]
     impossible: list[tuple[BatchCall, KafkaError]]
-    spread: bool
-
-
-class Gathered:
-    """The rows of several closed chunks as columns."""
-
-    def __init__(self, chunks: Sequence[RecordChunk]) -> None:
-        self._chunks = chunks
-        one = len(chunks) == 1
-        self._times = _times_ms(chunks)
-        self._key = _column(
-            chunks[0].keys if one else list(chain.from_iterable(each.keys for each in chunks))
-        )
-        self._value = _column(
-            chunks[0].values if one else list(chain.from_iterable(each.values for each in chunks))
-        )
-        self._headers = _headers(chunks) if any(each.headers for each in chunks) else None
-
-    def rows(self, index: int, first: int) -> tuple[Columns, memoryview]:
-        """Return a chunk's columns, and the time of each row in milliseconds. `first`: how many
-        rows the chunks before it have.
-        """
-        chunk = self._chunks[index]
-        if len(self._chunks) == 1:
-            times = _exact(chunk, self._times)
-            return Columns(
-                rows=chunk.rows,
-                timestamps=times.cast("B"),
-                key=self._key,
-                value=self._value,
-                headers=self._headers,
-            ), times
-        stop = first + chunk.rows
-        # a copy: acknowledgements keep the times of their chunk, not those of all
-        times = _exact(chunk, memoryview(bytes(self._times[first:stop])).cast("q"))
-        headers = self._headers
-        if headers is not None and chunk.headers:
-            ends = _numbers(headers.offsets, first, stop)
-            found = int32s(ends)
-            headers = HeadersColumn(ends, headers.keys, headers.values, found[-1] - found[0])
-        else:
-            headers = None
-        return Columns(
-            rows=chunk.rows,
-            timestamps=times.cast("B"),
-            key=_part(self._key, chunk.keys, first, stop),
-            value=_part(self._value, chunk.values, first, stop),
-            headers=headers,
-        ), times
 
 
 def make_batches(
     chunk: RecordChunk,
-    rows: tuple[Columns, memoryview],
     plan: TopicPlan,
     sticky: Sticky,
     policy: BatchPolicy,
     newest_magic: Callable[[TopicPartition], int],
 ) -> Made:
-    """Return a chunk's batches. `rows` are its own of what was gathered.
-
-    Mutates: the chunk's lists are empty afterwards.
-    """
-    columns, times = rows
+    """Return a closed chunk's batches. Mutates: its columns are empty afterwards."""
+    columns, partitions = _gathered(chunk)
     hashed = None
     if policy.key_hash is not None and columns.key is not None:
-        hashed = policy.key_hash.partitions(chunk.keys, plan.partition_count)
+        hashed = policy.key_hash.partitions([*var_values(columns.key)], plan.partition_count)
     elif policy.key_hash is not None and not policy.key_hash.spread_null:
         hashed = policy.key_hash.partitions([None] * chunk.rows, plan.partition_count)
-    given = ProduceColumns(columns, None, _explicit_partitions(chunk))
+    given = ProduceColumns(columns, None, partitions)
     groups = assign(given, plan, None, sticky, policy.options, hashed)
     made: list[OutBatch] = []
     calls: list[BatchCall] = []
@@ -139,9 +95,63 @@ def make_batches(
         if chosen is not None:
             order.append((place, int32s(chosen)))
         place += count
-    spread = columns.key is None or columns.key.null_count > 0
-    chunk.made(calls, order or None, times)
-    return Made(made, impossible, spread)
+    assert columns.timestamps is not None
+    chunk.made(calls, order or None, int64s(columns.timestamps))
+    return Made(made, impossible)
+
+
+class Spreading(NamedTuple):
+    """A closed chunk, what is known of its topic, and where records go that may go anywhere."""
+
+    chunk: RecordChunk
+    plan: TopicPlan
+    runs: list[tuple[int, int]]
+
+
+def spreading(
+    chunk: RecordChunk, plan: TopicPlan, sticky: AdaptiveSticky, options: ProduceOptions
+) -> Spreading:
+    """Return where a chunk's records go. Mutates: `sticky`."""
+    count = chunk.unplaced(not options.partitioner_ignore_keys)
+    if not count or plan.partition_count == 1:
+        return Spreading(chunk, plan, [])
+    sticky.leave_if_behind(plan)
+    row_bytes = max(1, chunk.size // chunk.rows)
+    return Spreading(chunk, plan, list(sticky.runs(count, row_bytes, plan, options.batch_size)))
+
+
+def make_together(work: Sequence[Spreading], policy: BatchPolicy) -> list[Made | None]:
+    """Return the batches of chunks whose leaders all take the newest format, and whose keys are
+    hashed as Java does; None for a chunk that needs `make_batches`, to which nothing was done.
+    """
+    options = policy.options
+    found = encode_gathered(
+        [(one.chunk, one.plan.partition_count, one.runs) for one in work],
+        unnumbered_options(2, options, now_ms=-1),
+        hash_keys=not options.partitioner_ignore_keys,
+    )
+    made: list[Made | None] = []
+    for (chunk, plan, _), batches in zip(work, found, strict=True):
+        made.append(None if batches is None else _made(chunk, plan.topic, batches, policy))
+    return made
+
+
+def _made(chunk: RecordChunk, topic: str, found: GatheredBatches, policy: BatchPolicy) -> Made:
+    calls: list[BatchCall] = []
+    batches: list[OutBatch] = []
+    impossible: list[tuple[BatchCall, KafkaError]] = []
+    for partition, data, start, records in found.batches:
+        call = BatchCall(chunk, TopicPartition(topic, partition), start, records)
+        calls.append(call)
+        if len(data) > policy.options.max_request_size:
+            impossible.append((call, too_large(len(data), policy.options)))
+        else:
+            batches.append(_batch(chunk, call, data, 2, policy))
+    order: list[tuple[int, Sequence[int]]] | None = None
+    if found.order is not None:
+        order = [(0, int32s(found.order))]
+    chunk.made(calls, order, int64s(found.times_ms))
+    return Made(batches, impossible)
 
 
 def _batch(
@@ -163,70 +173,10 @@ def _batch(
     )
 
 
-def _times_ms(chunks: Sequence[RecordChunk]) -> memoryview:
-    """Return when each row was sent, of all chunks: their seconds in milliseconds."""
-    if len(chunks) == 1:
-        sent: array[float] | memoryview = chunks[0].times
-    else:
-        sent = array("d")
-        for chunk in chunks:
-            sent.extend(chunk.times)
-    seconds = pa.Array.from_buffers(pa.float64(), len(sent), [None, pa.py_buffer(sent)])
-    found = pc.cast(pc.multiply(seconds, 1000.0), pa.int64(), safe=False)
-    return memoryview(found.buffers()[1]).cast("B")[: 8 * len(sent)].cast("q")
-
-
-def _exact(chunk: RecordChunk, times: memoryview) -> memoryview:
-    """Return the times of a chunk's rows, those in their places that were given by the caller."""
-    if not chunk.timestamps_ms:
-        return times
-    exact = array("q", times)
-    for row, time_ms in chunk.timestamps_ms.items():
-        exact[row] = time_ms
-    return memoryview(exact)
-
-
-def _column(values: list[bytes | None]) -> VarColumn | None:
-    column = var_column(values)
-    return None if column.null_count == len(values) else column
-
-
-def _part(
-    column: VarColumn | None, values: list[bytes | None], first: int, stop: int
-) -> VarColumn | None:
-    """Return the rows of a column from `first` to `stop`, which have these values."""
-    if column is None:
-        return None
-    nulls = values.count(None) if column.null_count else 0
-    if nulls == stop - first:
-        return None
-    offsets = _numbers(column.offsets, first, stop)
-    if not nulls:
-        return VarColumn(None, offsets, column.data)
-    return VarColumn(column.validity, offsets, column.data, nulls, column.bit_offset + first)
-
-
-def _numbers(offsets: Buffer, first: int, stop: int) -> memoryview:
-    """Return the int32 offsets of the rows from `first` to `stop`."""
-    return memoryview(offsets).cast("B")[4 * first : 4 * (stop + 1)]
-
-
-def _headers(chunks: Sequence[RecordChunk]) -> HeadersColumn:
-    ends = array("i", (0,))
-    names: list[bytes | None] = []
-    values: list[bytes | None] = []
-    nothing: Headers = ()
-    for chunk in chunks:
-        for row in range(chunk.rows):
-            for name, value in chunk.headers.get(row, nothing):
-                names.append(name)
-                values.append(value)
-            ends.append(len(names))
-    return HeadersColumn(ends.tobytes(), var_column(names), var_column(values), len(names))
-
-
-def _explicit_partitions(chunk: RecordChunk) -> pa.Array | None:
-    if not chunk.partitions:
-        return None
-    get = chunk.partitions.get
-    return pa.array([get(row) for row in range(chunk.rows)], pa.int32())
+def _gathered(chunk: RecordChunk) -> tuple[Columns, pa.Array | None]:
+    """Return what a chunk has gathered, and the partitions that its records name."""
+    columns, partitions = gathered_columns(chunk)
+    if partitions is None:
+        return columns, None
+    named = pa.Array.from_buffers(pa.int32(), columns.rows, [None, pa.py_buffer(partitions)])
+    return columns, pc.if_else(pc.equal(named, -1), pa.scalar(None, pa.int32()), named)

@@ -49,6 +49,8 @@ class TopicRecords:
     """Partitions that records went to."""
     spreads: bool = True
     """Whether the last chunk had records that may go to any partition."""
+    leaders: tuple[int, frozenset[int]] = (-1, frozenset())
+    """How often metadata had changed, and the brokers that led its partitions then."""
     handing: bool = False
     renewing: bool = False
     renew_after_ms: int = 0
@@ -107,7 +109,7 @@ class RecordTopics:
         return (
             plan is not None
             and not records.renewing
-            and not self._producer.is_fresh(plan)
+            and not self._producer.plans.is_fresh(plan)
             and self._cluster.now_ms() >= records.renew_after_ms
         )
 
@@ -145,6 +147,15 @@ class RecordTopics:
             found.append(index)
         return tuple(found)
 
+    def leaders(self, topic: str) -> frozenset[int]:
+        """Return the brokers that lead partitions of a topic."""
+        records, changes = self._topics[topic], self._cluster.cache.changes
+        if records.leaders[0] != changes:
+            count = 0 if records.plan is None else records.plan.partition_count
+            found = [self._cluster.leader(TopicPartition(topic, at)).node for at in range(count)]
+            records.leaders = changes, frozenset(node.id for node in found if node is not None)
+        return records.leaders[1]
+
     def is_busy(self, topic: str, most: int | None = None) -> bool:
         """Return whether all partitions that a topic's records go to have their requests in flight,
         so that nothing is won by closing a chunk; or `most` of them, where that is given.
@@ -154,7 +165,7 @@ class RecordTopics:
             return bool(records.closed)
         if records.spreads and len(records.logs) < records.plan.partition_count:
             return False
-        most = self._producer.sender.max_in_flight if most is None else most
+        most = self._producer.sender.requests.max_in_flight if most is None else most
         return all(
             log.queue or len(log.in_flight) >= (most if log.confirmed else 1)
             for log in records.logs.values()

@@ -15,17 +15,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from itertools import repeat
 from threading import Lock, get_ident
 from typing import Protocol
 
 from parley.client.cluster.change import Change
 from parley.client.cluster.core import Cluster
-from parley.client.produce.accumulator import LARGEST_GRANT_BYTES, Accumulator
+from parley.client.produce.accumulator import LARGEST_GRANT_BYTES, Accumulator, Gate
 from parley.client.produce.chunk import BatchCall, RecordChunk, failure
 from parley.client.produce.handing_over import HandOver
 from parley.client.produce.producer import Producer
 from parley.client.produce.record_topics import RecordPolicy, RecordTopics, TopicRecords
 from parley.client.produce.rows import TopicPlan
+from parley.client.produce.shares import BusyTopics, Shares
 from parley.client.results import RecordMetadata
 from parley.errors import BufferExhaustedError, KafkaError
 from parley.net import Deadline as ClockDeadline, TimerHandle
@@ -34,8 +36,6 @@ from parley.net.blocking import Work
 log = logging.getLogger("parley.client")
 LARGEST_CHUNK_BYTES = 4 * 2**20
 NEVER_MS = 2**63 - 1
-MOST_WHERE_MANY = 1
-"""Batches of a partition in flight behind which records wait, while many topics gather."""
 
 
 class Observer(Protocol):
@@ -62,11 +62,11 @@ class RecordWriter:
         self._loop, self._thread = asyncio.get_running_loop(), get_ident()
         self._ahead_ms = cluster.now_ms() - int(self._loop.time() * 1000)
         self._memory = producer.sender.memory
-        self._accumulator = Accumulator(policy.linger_ms)
+        self._accumulator = Accumulator(policy.linger_ms, policy.batches.options.buffer_memory)
         self.open = self._accumulator.open
         """The chunks that take records, by topic; see `guard`."""
         self.guard = Lock()
-        """Held by whoever appends from another thread than the loop's, and while chunks change."""
+        """Held while chunks are granted memory, begin and end, never while a record is appended."""
         self._topics = RecordTopics(cluster, producer, policy, self._now_ms)
         self._hand_over = HandOver(producer, self._topics, policy, self._spawn, self._handed_over)
         self._unsettled: dict[RecordChunk, None] = {}
@@ -80,6 +80,7 @@ class RecordWriter:
         self._ticking = False
         self._tasks: set[asyncio.Task[None]] = set()
         producer.ahead.append(self.hand_over_topic)
+        producer.sender.kicked.append(self._look_again)
 
     # -- room for records --------------------------------------------------------------------------
 
@@ -170,15 +171,19 @@ class RecordWriter:
         if begun:
             chunk = self._begin(chunk)
             self._arm()
-        return chunk
+        return chunk if chunk.room >= size else None
 
     def _new_chunk(self, records: TopicRecords) -> RecordChunk:
         options = self._policy.batches.options
         count = 1 if records.plan is None else records.plan.partition_count
         limit = min(options.batch_size * count, LARGEST_CHUNK_BYTES, options.buffer_memory // 4)
-        return RecordChunk(
+        chunk = RecordChunk(
             records.topic, self._now_ms(), max(1, limit), self.guard, self._call_ended
         )
+        if records.plan is not None:
+            magics = records.plan.magics.values()
+            chunk.admit(count, min(magics, default=0) >= 2, self.guard)
+        return chunk
 
     def _begin(self, chunk: RecordChunk) -> RecordChunk:
         """Let records into a new chunk; return it, or what another thread has begun meanwhile."""
@@ -199,10 +204,10 @@ class RecordWriter:
 
     def _grant(self, chunk: RecordChunk, size: int) -> bool:
         limit = self._policy.batches.options.buffer_memory
-        for wanted in (Accumulator.grant(chunk, size), size - chunk.room):
+        for wanted in (self._accumulator.grant(chunk, size), size - chunk.room):
             if chunk.room + wanted >= size and self._memory.reserve(wanted, limit):
                 chunk.granted += wanted
-                chunk.room += wanted
+                chunk.grant(wanted)
                 if wanted >= LARGEST_GRANT_BYTES:
                     self.owes_turn = True
                 return True
@@ -216,28 +221,32 @@ class RecordWriter:
 
     # -- what is due -------------------------------------------------------------------------------
 
-    def _tick(self, *, hurry: bool = False) -> None:
-        """Close what is due, or with `hurry` everything, and arrange to be called again."""
+    def _tick(self, *, hurry: bool = False, at_least_ms: int = 0) -> None:
+        """Close what is due, or with `hurry` everything, and arrange to be called again. It is
+        `at_least_ms` by now, whatever the clock says.
+        """
         self._ticking = False
         # who waits for memory ends all lingering; what cannot be sent yet gathers on all the same
-        now_ms = NEVER_MS if self._waiting else self._cluster.now_ms()
+        now_ms = NEVER_MS if self._waiting else max(at_least_ms, self._cluster.now_ms())
         with self.guard:
             # closed as they come: whether there are many is asked while they are open
-            most = MOST_WHERE_MANY if self._accumulator.has_many else None
-            due = [
-                (records, self._close(records))
-                for records in map(
-                    self._topics.of,
-                    self._accumulator.due(
-                        now_ms,
-                        lambda topic: self._topics.is_busy(topic, most),
-                        hurry=hurry,
-                    ),
-                )
-            ]
+            found = self._accumulator.due(now_ms, self._gate(), hurry=hurry)
+            due = [(records, self._close(records)) for records in map(self._topics.of, found)]
         if due:
             self._hand_over.take(due)
         self._arm()
+
+    def _gate(self) -> Gate:
+        """Return what holds chunks that are due."""
+        if not self._accumulator.has_many:
+            return BusyTopics(self._topics)
+        brokers, ready = [*self._cluster.view.brokers], not self._hand_over.is_making
+        return Shares(self._topics, self._producer.sender, brokers, ready=ready)
+
+    def _look_again(self) -> None:
+        """Take note that brokers may have room for more than when that was looked at last."""
+        if self._accumulator.look_at_held():
+            self._tick_soon()
 
     def _arm(self) -> None:
         due_ms = self._accumulator.next_due_ms()
@@ -246,11 +255,13 @@ class RecordWriter:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at_ms = due_ms
-        self._timer = self._cluster.clock.call_at_ms(due_ms, self._time_is_up)
+        # A clock adds a millisecond, so that its time has passed when it is looked at. Here it is
+        # not looked at: each record would wait for that.
+        self._timer = self._cluster.clock.call_at_ms(due_ms - 1, self._time_is_up)
 
     def _time_is_up(self) -> None:
-        self._timer = self._timer_at_ms = None
-        self._tick()
+        due_ms, self._timer, self._timer_at_ms = self._timer_at_ms, None, None
+        self._tick(at_least_ms=due_ms or 0)
 
     def _tick_soon(self) -> None:
         if not self._ticking:
@@ -261,7 +272,7 @@ class RecordWriter:
 
     def _call_ended(self, chunk: RecordChunk, call: BatchCall) -> None:
         self._observer.batch_ended(call, chunk)
-        if chunk.callbacks:
+        if chunk.callbacks is not None:
             self._loop.call_soon(self._call_back, chunk, call)
         if chunk.settled:
             self._forget(chunk)
@@ -286,16 +297,18 @@ class RecordWriter:
 
     def _call_back(self, chunk: RecordChunk, call: BatchCall) -> None:
         """Call back for the records of a batch. What a callback raises ends nothing."""
-        callbacks = chunk.callbacks
+        callbacks = chunk.callbacks or []
+        most = len(callbacks)
         error = call.error and failure(call.error, in_doubt=call.in_doubt)
         if error is None:
             found = chunk.delivered(call)
         else:
             nowhere = RecordMetadata(*call.partition, -1, -1)
-            found = ((row, nowhere) for row in chunk.rows_of(call))
+            found = zip(chunk.rows_of(call), repeat(nowhere), strict=False)
         for row, metadata in found:
-            callback = callbacks.pop(row, None)
+            callback = callbacks[row] if row < most else None
             if callback is not None:
+                callbacks[row] = None
                 try:
                     callback(error, metadata)
                 except Exception:
@@ -349,6 +362,7 @@ class RecordWriter:
         """Stop; what is not settled by now is given up elsewhere."""
         if self.hand_over_topic in self._producer.ahead:
             self._producer.ahead.remove(self.hand_over_topic)
+            self._producer.sender.kicked.remove(self._look_again)
         if self._timer is not None:
             self._timer.cancel()
         for task in self._tasks:

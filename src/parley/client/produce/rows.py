@@ -78,6 +78,11 @@ class TopicPlan:
     versions: Mapping[int, BrokerVersions] = field(default_factory=dict)
     """What each partition's leader can do."""
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether every leader that is known takes the newest record format."""
+        return min(self.magics.values(), default=2) == 2
+
     def magic(self, partition: int) -> int:
         """Return the format for a partition: its leader's, or that of most others."""
         return self.magics.get(partition, max(self.magics.values(), default=2))
@@ -300,10 +305,7 @@ def encode(
     """
     count = columns.rows if rows is None else len(rows) // 4
     before = numbers.next if numbers is not None else 0
-    largest = min(options.batch_size, options.max_request_size)
-    writing = _unnumbered(
-        magic, options.compression_type, options.compression_level, largest, now_ms
-    )
+    writing = unnumbered_options(magic, options, now_ms=now_ms)
     if numbers is not None:
         writing = replace(
             writing,
@@ -316,16 +318,27 @@ def encode(
         batches = encode_batches(columns, rows, writing)
         for batch in batches:
             if len(batch.data) > options.max_request_size:
-                text = (
-                    f"a record makes a batch of {len(batch.data)} bytes, more than "
-                    f"max_request_size={options.max_request_size}; nothing was sent"
-                )
-                raise broker_error(MESSAGE_TOO_LARGE, text)
+                raise too_large(len(batch.data), options)
     except BaseException:
         if numbers is not None:
             numbers.next = before
         raise
     return batches
+
+
+def too_large(size: int, options: ProduceOptions) -> KafkaError:
+    """Return the error for a batch of one record that no request may hold."""
+    text = (
+        f"a record makes a batch of {size} bytes, more than "
+        f"max_request_size={options.max_request_size}; nothing was sent"
+    )
+    return broker_error(MESSAGE_TOO_LARGE, text)
+
+
+def unnumbered_options(magic: int, options: ProduceOptions, *, now_ms: int) -> WriteOptions:
+    """Return how batches are written that have no numbers."""
+    largest = min(options.batch_size, options.max_request_size)
+    return _unnumbered(magic, options.compression_type, options.compression_level, largest, now_ms)
 
 
 @lru_cache(maxsize=16)

@@ -1,18 +1,16 @@
-"""Sending batches: which broker gets what and when, and what is made of the answers.
+"""Sending batches: what partitions have for whom, and what is made of the answers.
 
-1. Requests to one broker leave in the order in which they were decided; several are under way.
-2. A request holds one batch per partition (brokers refuse more since 0.11), of calls with equal
-   acks.
-3. What an answer does to a partition is decided by `produce.state` and `sequences`; here it is
+1. What a broker is sent is decided by `produce.requests`.
+2. What an answer does to a partition is decided by `produce.state` and `sequences`; here it is
    done.
-4. What cannot be sent again as it is goes through `produce.resend`; its partition is locked
+3. What cannot be sent again as it is goes through `produce.resend`; its partition is locked
    meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Reaction, classify
@@ -26,26 +24,16 @@ from parley.client.produce.answers import (
     too_late,
 )
 from parley.client.produce.buffer_memory import Room
-from parley.client.produce.joining import join_first
 from parley.client.produce.ready import ReadyPartitions
+from parley.client.produce.requests import Requests
 from parley.client.produce.resend import Resend, goes_as_it_is
-from parley.client.produce.state import Chosen, OutBatch, PartitionLog, ProduceCall, fill
-from parley.client.produce.wire import (
-    ProduceAnswer,
-    allowed_versions,
-    magic_for,
-    note_destinations,
-    produce_request,
-    read_produce,
-)
+from parley.client.produce.state import Chosen, OutBatch, PartitionLog, ProduceCall
+from parley.client.produce.wire import ProduceAnswer, read_produce
 from parley.errors import KafkaError, RemoteProtocolError
 from parley.messages import ProduceResponse
-from parley.net import BrokerConnection, Reply, TimerHandle
+from parley.net import Reply, TimerHandle
 from parley.net.blocking import Work
-from parley.schema import ApiKey
 from parley.types import TopicPartition
-
-LANE = "produce"
 
 
 class Sender:
@@ -57,8 +45,6 @@ class Sender:
         self._cluster = cluster
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._ready = ReadyPartitions()
-        self._in_flight: dict[int, int] = {}
-        self._pumping: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._refreshing = self._kicked = self._closed = False
         self._timer: TimerHandle | None = None
@@ -66,10 +52,11 @@ class Sender:
         self.lock = asyncio.Lock()
         """Held while batches are numbered, encoded, added, and a partition is numbered again."""
         self._resend = Resend(self.memory, self.lock, renew_identity)
-        self.max_in_flight = 5
-        self.max_request_size = 2**20
-        self.batch_size = 0
-        """Up to so many bytes small batches that wait are joined."""
+        self.has_older_topics = False
+        """Whether a leader has refused the newest record format for a topic."""
+        self.requests = Requests(cluster, self._ready, self.memory, self)
+        self.kicked: list[Callable[[], None]] = []
+        """Called after what may be sent has been looked at."""
 
     def log(self, tp: TopicPartition) -> PartitionLog:
         """Return the state of a partition, a new one where there is none."""
@@ -94,7 +81,7 @@ class Sender:
             log = self.log(batch.tp)
             log.add(batch)
             self._ready.touch(log)
-        self._kick_soon()
+        self.kick_soon()
 
     async def settled(self, call: ProduceCall) -> None:
         """Return when a call has all its acknowledgements, or an error."""
@@ -111,7 +98,7 @@ class Sender:
                 log.dropped(batch)
                 self.memory.give(batch)
                 self._ready.touch(log)
-                self._kick_soon()
+                self.kick_soon()
         call.give_up(error, in_doubt=in_doubt)
         self.memory.notify()
 
@@ -129,7 +116,7 @@ class Sender:
 
     async def close(self) -> None:
         """Fail what is still open and stop. Idempotent."""
-        self._closed = True
+        self._closed = self.requests.closed = True
         for log in self._ready.active.values():
             for batch in log.open_batches():
                 batch.call.give_up(
@@ -154,15 +141,15 @@ class Sender:
         now, cache = self._cluster.now_ms(), self._cluster.cache
         for log in self._ready.touched(now, cache.changes):
             self._look_at(log, now)
-        for node_id in self._ready.nodes():
-            if (
-                node_id not in self._pumping
-                and self._in_flight.get(node_id, 0) < self.max_in_flight
-            ):
-                self._pumping.add(node_id)
-                self._spawn(self._pump(node_id))
+        self.requests.begin()
         if (look_ms := self._ready.next_look_ms) is not None:
             self._call_at(look_ms)
+        for call in self.kicked:
+            call()
+
+    def may_have_more(self, node_id: int) -> bool:
+        """Return whether a broker may get another request, and nothing is on its way there."""
+        return not self._kicked and self.requests.may_have_more(node_id)
 
     def _look_at(self, log: PartitionLog, now: int) -> None:
         """Decide what a partition needs, and whether it has something for its leader."""
@@ -183,7 +170,7 @@ class Sender:
             self._want_refresh()
         elif (
             leader.node is not None
-            and log.sendable(now, leader.epoch, self.max_in_flight) is not None
+            and log.sendable(now, leader.epoch, self.requests.max_in_flight) is not None
         ):
             self._ready.put(log, leader.node.id)
         elif log.queue and log.not_before_ms > now:
@@ -195,7 +182,7 @@ class Sender:
             log.put_back()
         else:
             log.locked = True
-            self._spawn(self._rewrite(log))
+            self.spawn(self._rewrite(log))
 
     async def _rewrite(self, log: PartitionLog) -> None:
         try:
@@ -205,7 +192,15 @@ class Sender:
         finally:
             self._ready.touch(log)
 
-    def _kick_soon(self) -> None:
+    def convert(self, entries: Iterable[Chosen], magic: int) -> None:
+        """Have batches rewritten in the format of a leader of another release."""
+        for log, batch, epoch in entries:
+            batch.convert_to = magic
+            self._again(log, batch, 0, epoch)
+        self.kick_soon()
+
+    def kick_soon(self) -> None:
+        """Look soon at what may be sent."""
         if not self._kicked:
             self._kicked = True
             asyncio.get_running_loop().call_soon(self._kick)
@@ -217,7 +212,8 @@ class Sender:
             max(when_ms, self._cluster.now_ms() + 1), self._kick
         )
 
-    def _spawn(self, work: Work[None]) -> None:
+    def spawn(self, work: Work[None]) -> None:
+        """Run a task of the sender's."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
@@ -225,129 +221,15 @@ class Sender:
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._bug(error)
-        self._kick_soon()
-
-    async def _pump(self, node_id: int) -> None:
-        """Send a broker all it may get now, in order."""
-        try:
-            conn = await self._cluster.connection(node_id, LANE)
-            if conn.throttled_ms:
-                await self._cluster.clock.sleep_ms(conn.throttled_ms)
-        except KafkaError as error:
-            for log, batch, epoch in self._collect(node_id):
-                log.sent(batch)
-                self._failed(log, batch, error, epoch, refresh=True)
-            return
-        finally:
-            self._pumping.discard(node_id)
-        while self._in_flight.get(node_id, 0) < self.max_in_flight and (
-            chosen := self._collect(node_id)
-        ):
-            self._send(node_id, conn, chosen)
-
-    def _collect(self, node_id: int) -> list[Chosen]:
-        """Return the batches of the next request to a broker."""
-        chosen = fill(self._sendable(node_id), self.max_request_size)
-        room = self.max_request_size - sum(batch.size for _, batch, _ in chosen)
-        for index, (log, batch, epoch) in enumerate(chosen):
-            # the other partitions come first in the next request
-            self._ready.taken(log, node_id)
-            if len(log.queue) > 1:
-                joined = self._joined(log, batch, room)
-                room -= joined.size - batch.size
-                chosen[index] = (log, joined, epoch)
-                self._ready.put(log, node_id)
-        return chosen
-
-    def _joined(self, log: PartitionLog, first: OutBatch, room: int) -> OutBatch:
-        """Return the batch to send: the first one, with those that wait behind it if small."""
-        joined = join_first(log, min(self.batch_size, first.size + room))
-        if joined is None:
-            return first
-        for batch in joined.parts:
-            self.memory.give(batch)
-        self.memory.take(joined.batch)
-        return joined.batch
-
-    def _sendable(self, node_id: int) -> Iterator[Chosen]:
-        """Yield what a broker may be sent now, and strike out what it may not."""
-        now = self._cluster.now_ms()
-        for log in self._ready.of(node_id):
-            leader = self._cluster.leader(log.tp)
-            if leader.node is None or leader.node.id != node_id:
-                self._ready.touch(log)
-            elif (batch := log.sendable(now, leader.epoch, self.max_in_flight)) is not None:
-                yield log, batch, leader.epoch
-                continue
-            self._ready.taken(log, node_id)
-
-    def _send(self, node_id: int, conn: BrokerConnection, chosen: list[Chosen]) -> None:
-        for log, batch, _ in chosen:
-            log.sent(batch)
-        try:
-            wanted = magic_for(conn.versions)
-            wrong = [entry for entry in chosen if entry[1].magic != wanted]
-            if wrong:
-                self._convert(wrong, wanted)
-                chosen = [entry for entry in chosen if entry[1].magic == wanted]
-            if not chosen:
-                return
-            batches = [batch for _, batch, _ in chosen]
-            topic_ids = {
-                batch.tp.topic: self._cluster.view.topic_id(batch.tp.topic) for batch in batches
-            }
-            timeout_ms = min(batch.timeout_ms for batch in batches)
-            request, allowed = (
-                produce_request(batches, topic_ids, timeout_ms),
-                allowed_versions(batches, topic_ids),
-            )
-            note_destinations(batches, topic_ids, conn.versions.choose(ApiKey.PRODUCE, allowed))
-            future = conn.submit(request, timeout_ms=timeout_ms, allowed=allowed)
-        except KafkaError as error:
-            for log, batch, epoch in chosen:
-                self._failed(log, batch, error, epoch, refresh=True)
-            return
-        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
-        future.add_done_callback(
-            lambda done: self._answered(node_id, conn, chosen, topic_ids, done)
-        )
-
-    def _convert(self, entries: Iterable[Chosen], magic: int) -> None:
-        """Have batches rewritten in the format of a leader of another release."""
-        for log, batch, epoch in entries:
-            batch.convert_to = magic
-            self._again(log, batch, 0, epoch)
-        self._kick_soon()
+            self.bug(error)
+        self.kick_soon()
 
     # -- answers -----------------------------------------------------------------------------------
 
-    def _answered(
-        self,
-        node_id: int,
-        conn: BrokerConnection,
-        chosen: Sequence[Chosen],
-        topic_ids: dict[str, bytes],
-        done: asyncio.Future[Reply[ProduceResponse]],
-    ) -> None:
-        self._in_flight[node_id] -= 1
-        if self._closed or done.cancelled():
-            return
-        error = done.exception()
-        if error is None:
-            reply = done.result()
-            self._cluster.note(conn, reply)
-            self._take(chosen, reply, topic_ids)
-        elif isinstance(error, KafkaError):
-            for log, batch, epoch in chosen:
-                self._failed(log, batch, error, epoch, refresh=True)
-        else:
-            self._bug(error)
-        self._kick_soon()
-
-    def _take(
+    def take(
         self, chosen: Sequence[Chosen], reply: Reply[ProduceResponse], topic_ids: dict[str, bytes]
     ) -> None:
+        """Do what an answer calls for, batch by batch."""
         if reply.message is None:  # acks=0: there is no answer
             for log, batch, _ in chosen:
                 self._finish(log, batch, ack=(-1, -1))
@@ -357,7 +239,7 @@ class Sender:
             answer = answers.get(batch.tp)
             if answer is None:
                 error = RemoteProtocolError(f"the broker's Produce answer leaves out {batch.tp}")
-                self._failed(log, batch, error, epoch, refresh=True, final=False)
+                self.failed(log, batch, error, epoch, refresh=True, final=False)
             else:
                 self._judged(log, batch, answer, epoch, reply)
 
@@ -370,6 +252,9 @@ class Sender:
         reply: Reply[ProduceResponse],
     ) -> None:
         """Do what the answer for one batch calls for."""
+        if answer.error_code == 0:
+            self._finish(log, batch, ack=(answer.base_offset, answer.log_append_time_ms))
+            return
         if answer.error_code in NO_SUCH_TOPIC:
             log.confirmed = False
             self._cluster.cache.see_rejected_id(batch.tp.topic, batch.sent_to)
@@ -386,11 +271,12 @@ class Sender:
             self._again(log, batch, 0, epoch)
         elif follow_up.action is Action.OLDER_FORMAT:
             log.newest_magic = batch.convert_to = 1
+            self.has_older_topics = True
             self._again(log, batch, 0, epoch)
         else:
             log.restamp = log.restamp or follow_up.action is Action.RESTAMP
             refresh, immediate = follow_up.refresh, follow_up.immediate
-            self._failed(
+            self.failed(
                 log,
                 batch,
                 follow_up.error,
@@ -400,7 +286,7 @@ class Sender:
                 final=False,
             )
 
-    def _failed(
+    def failed(
         self,
         log: PartitionLog,
         batch: OutBatch,
@@ -465,7 +351,7 @@ class Sender:
     def _want_refresh(self) -> None:
         if not self._refreshing:
             self._refreshing = True
-            self._spawn(self._refresh())
+            self.spawn(self._refresh())
 
     async def _refresh(self) -> None:
         try:
@@ -473,7 +359,7 @@ class Sender:
         finally:
             self._refreshing = False
 
-    def _bug(self, error: BaseException) -> None:
+    def bug(self, error: BaseException) -> None:
         """Let an unexpected exception surface at every open call, not in the log of the loop."""
         wrapped = KafkaError(f"writing ended with an unexpected {type(error).__name__}: {error}")
         wrapped.__cause__ = error

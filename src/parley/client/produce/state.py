@@ -340,11 +340,12 @@ class PartitionLog:
 
     def first_deadline_ms(self) -> int | None:
         """Return when the first batch expires, None when there is none."""
-        heads = (self.in_flight[:1], self.to_retry[:1], (self.queue[0],) if self.queue else ())
-        return min(
-            (batch.deadline_ms for head in heads for batch in head if batch.call.error is None),
-            default=None,
-        )
+        first: int | None = None
+        for place in (self.in_flight, self.to_retry, self.queue):
+            if place and place[0].call.error is None:
+                found = place[0].deadline_ms
+                first = found if first is None else min(first, found)
+        return first
 
 
 Chosen = tuple[PartitionLog, OutBatch, int]

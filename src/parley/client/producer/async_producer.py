@@ -13,7 +13,6 @@ from parley.client.async_client import AsyncClient
 from parley.client.options import arguments
 from parley.client.options.client_options import ClientOptions
 from parley.client.options.fields import split_named
-from parley.client.produce.accumulator import RECORD_BYTES
 from parley.client.produce.calls import write
 from parley.client.produce.chunk import AsyncAcknowledgement, RecordChunk
 from parley.client.produce.record_writer import RecordWriter
@@ -25,6 +24,7 @@ from parley.client.results import ConsumerGroupMetadata, ProduceResult, RecordMe
 from parley.client.transactions.async_producer import AsyncTransactionProducer
 from parley.client.transactions.block import awaited_block
 from parley.errors import LocalProtocolError, TransactionAbortableError
+from parley.records import gather, row_handle
 
 if TYPE_CHECKING:
     from parley.client.produce.rows import Rows
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 2**16
 """Records up to here are within every limit that `ProducerCore.is_plain` admits."""
 _NOW: Callable[[], float] = time.time
-_NEW = object.__new__
 
 
 class AsyncProducer:
@@ -146,41 +145,32 @@ class AsyncProducer:
         UnknownTopicOrPartitionError, BufferExhaustedError, LocalProtocolError after `close` and
         outside of a transaction.
         """
-        try:
-            chunk = self._open.get(topic)
-        except TypeError:  # refused below
-            chunk = None
-        if (
-            type(value) is bytes
-            and headers is None
-            and partition is None
-            and timestamp_ms is None
-            and (key is None or type(key) is bytes)
-        ):
-            size = RECORD_BYTES + len(value)
-            if key is not None:
-                size += len(key)
-            if chunk is None or chunk.room < size:
-                chunk = self._more_room(topic, size)
-            if chunk is not None:
-                chunk.room -= size
-                values = chunk.values
-                row = len(values)
-                values.append(value)
-                chunk.keys.append(key)
-                chunk.times.append(_NOW())  # type: ignore[union-attr]  # an array while it is open
-                acknowledgement = _NEW(AsyncAcknowledgement)  # half the time of calling the class
-                acknowledgement._chunk, acknowledgement._row = chunk, row
-                return acknowledgement
+        while True:
+            taken = gather(
+                self._open,
+                AsyncAcknowledgement,
+                _NOW(),
+                topic,
+                value,
+                key,
+                headers,
+                partition,
+                timestamp_ms,
+                None,
+            )
+            if type(taken) is AsyncAcknowledgement:
+                return taken
+            if type(taken) is not int or not self._has_room(topic, taken):
+                break
         return await self._send(ProducerRecord(topic, value, key, headers, partition, timestamp_ms))
 
-    def _more_room(self, topic: str, size: int) -> RecordChunk | None:
-        """Return a chunk that has room for plain bytes; None where they take the long way."""
+    def _has_room(self, topic: str, size: int) -> bool:
+        """Make room for a record that needs no detour; False where it takes one all the same."""
         writer = self._writer
-        if writer is None or writer.owes_turn or size > _SMALL_BYTES or type(topic) is not str:
-            return None
+        if writer is None or writer.owes_turn or size > _SMALL_BYTES:
+            return False
         chunk = writer.room(topic, size)
-        return chunk if chunk is not None and chunk.room >= size else None
+        return chunk is not None and chunk.room >= size
 
     async def _send(self, record: ProducerRecord) -> AsyncAcknowledgement:
         core = self._core
@@ -194,7 +184,7 @@ class AsyncProducer:
             await asyncio.sleep(0)
         record, parts = core.prepared(record)
         chunk, row = core.take(record, parts) or await core.take_in_turn(record, parts)
-        return AsyncAcknowledgement(chunk, row)
+        return row_handle(AsyncAcknowledgement, chunk, row)
 
     async def send_and_wait(
         self,

@@ -5,6 +5,7 @@ Belongs to the event loop, but for `take`, which any thread may call.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from parley.client.results import RecordMetadata
 from parley.client.transactions.async_producer import AsyncTransactionProducer
 from parley.errors import ConfigError, KafkaError, LocalProtocolError
 from parley.net import Deadline as ClockDeadline
+from parley.serdes import Serializer
 from parley.types import shown
 
 log = logging.getLogger("parley.client")
@@ -75,6 +77,7 @@ class ProducerCore:
             raise closed_error()
         if self.started:
             return
+        await self._prepare()
         cluster = await self.client._started()
         observer: Observer = _Errors(self._failed)
         if self.options.transactional_id is None:
@@ -90,6 +93,12 @@ class ProducerCore:
             observer = TransactionObserver(self.transactions, observer)
         self.writer = RecordWriter(cluster, producer, self._policy(), observer)
         self.started = True
+
+    async def _prepare(self) -> None:
+        """Let serializers ask their registries, in a thread: none asks when records are sent."""
+        for one in (self.options.key_serializer, self.options.value_serializer):
+            if isinstance(one, Serializer):
+                await asyncio.to_thread(one.prepare)
 
     def _policy(self) -> RecordPolicy:
         options = self.options
@@ -213,9 +222,10 @@ class ProducerCore:
         if self.options.interceptors:
             callback = self._informing(callback)
         while (chunk := writer.room(topic, size)) is not None:
-            with writer.guard:
-                if chunk.room >= size and writer.open.get(topic) is chunk:
-                    return chunk, _put(chunk, record, parts, partition, callback, unheld=unheld)
+            chunk.unheld = chunk.unheld or unheld
+            row = _put(chunk, record, parts, partition, callback)
+            if row >= 0:  # else others took the room, or closed the chunk
+                return chunk, row
         return None
 
     async def take_in_turn(
@@ -256,12 +266,14 @@ class ProducerCore:
             )
         elif record.partition is not None and record.partition >= plan.partition_count:
             error = no_such_partition(topic, record.partition, plan.partition_count)
-        if chunk is None:
-            error = error or writer.exhausted(topic, size, 0)
-            self.not_taken(record, error)
-            raise error
-        callback = self._informing(None) if self.options.interceptors else None
-        _put(chunk, record, parts, record.partition, callback, unheld=True)
+        if chunk is not None:
+            chunk.unheld = True
+            callback = self._informing(None) if self.options.interceptors else None
+            if _put(chunk, record, parts, record.partition, callback) >= 0:
+                return
+        error = error or writer.exhausted(topic, size, 0)
+        self.not_taken(record, error)
+        raise error
 
     def _informing(self, callback: OnDelivery | None) -> OnDelivery:
         """Return a callback that calls interceptors first."""
@@ -333,24 +345,11 @@ def _put(
     parts: Checked,
     partition: int | None,
     callback: OnDelivery | None,
-    *,
-    unheld: bool,
 ) -> int:
-    """Append a record to a chunk that has room; return its row."""
+    """Append a record to a chunk; return its row, -1 where it has no room."""
     value, key, headers, size = parts
-    row = len(chunk.values)
-    chunk.room -= size
-    chunk.values.append(value)
-    chunk.keys.append(key)
-    chunk.times.append(time.time())  # type: ignore[union-attr]  # an array while it is open
-    if headers:
-        chunk.headers[row] = headers
-    if partition is not None:
-        chunk.partitions[row] = partition
-    if record.timestamp_ms is not None:
-        chunk.timestamps_ms[row] = record.timestamp_ms
-    if callback is not None:
-        chunk.callbacks[row] = callback
-    if unheld:
-        chunk.unheld = True
-    return row
+    time_ms = record.timestamp_ms
+    if time_ms is None:
+        time_ms = int(time.time() * 1000)
+    where = -1 if partition is None else partition
+    return chunk.append(value, key, headers, where, time_ms, callback, size)

@@ -10,6 +10,7 @@ from parley.client.options.client_options import ProduceOptions
 from parley.client.options.fields import option
 from parley.client.producer.record import Partitioner, ProducerInterceptor, Serializer
 from parley.errors import ConfigError, nearest_hint
+from parley.serdes import Serializer as SchemaSerializer
 from parley.types import shown
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ class ProducerOptions(ProduceOptions):
         60_000, "after so long without an end a transaction is aborted", low=1, high=_INT32
     )
     key_serializer: Serializer | None = field(default=None)
-    """Makes bytes of each key that is not None."""
+    """Makes bytes of each key that is not None: a function, or a `parley.serdes.Serializer` with
+    is_key=True, which asks its registry when the producer starts."""
     value_serializer: Serializer | None = field(default=None)
-    """Makes bytes of each value that is not None."""
+    """The same for values."""
     interceptors: Sequence[ProducerInterceptor] = ()
     """Called in this order with each record, and with what became of it (KIP-42)."""
 
@@ -84,6 +86,9 @@ class ProducerOptions(ProduceOptions):
                     f"{name}={shown(getattr(self, name))} cannot be called: give a function that "
                     "makes bytes of what is sent"
                 )
+            given, is_key = getattr(self, name), name.startswith("key")
+            if isinstance(given, SchemaSerializer) and given.is_key is not is_key:
+                raise ConfigError(f"{name}: make the Serializer with is_key={is_key}")
         if self.delivery_timeout_ms < self.linger_ms:
             raise ConfigError(
                 f"delivery_timeout_ms={self.delivery_timeout_ms} is shorter than "

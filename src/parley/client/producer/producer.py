@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, Unpack
 
 from parley.client.loop_thread import shared_loop
 from parley.client.options import arguments
-from parley.client.produce.accumulator import RECORD_BYTES
 from parley.client.produce.calls import write_blocking
 from parley.client.produce.chunk import Acknowledgement, OnDelivery, RecordChunk
 from parley.client.producer.async_producer import AsyncProducer
@@ -23,6 +22,7 @@ from parley.client.results import ProduceResult
 from parley.client.transactions.block import blocking_block
 from parley.errors import LocalProtocolError
 from parley.net.blocking import Work, blocking
+from parley.records import gather, row_handle
 
 if TYPE_CHECKING:
     from parley.client.produce.producer import Producer as Writer, Writing
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NOW: Callable[[], float] = time.time
-_NEW = object.__new__
 
 
 class Producer:
@@ -70,7 +69,6 @@ class Producer:
     def start(self) -> Producer:
         """Reach a broker; with `transactional_id`, fence its former producer. `with` does it."""
         self._run(self._producer.start())
-        self._guard = self._core.writer.guard
         if self._core.is_plain:
             self._open = self._core.writer.open
         return self
@@ -121,34 +119,20 @@ class Producer:
         Blocks only while the topic is not known or `buffer_memory` is full. `on_delivery` is called
         with an error or None and the RecordMetadata, in the loop's thread.
         """
-        try:
-            chunk = self._open.get(topic)
-        except TypeError:  # refused below
-            chunk = None
-        if (
-            chunk is not None
-            and type(value) is bytes
-            and headers is None
-            and partition is None
-            and timestamp_ms is None
-        ):
-            size = RECORD_BYTES + len(value)
-            if key is not None:
-                size += len(key) if type(key) is bytes else chunk.limit
-            with self._guard:
-                room = chunk.room - size
-                if room >= 0:
-                    chunk.room = room
-                    values = chunk.values
-                    row = len(values)
-                    values.append(value)
-                    chunk.keys.append(key)  # type: ignore[arg-type]  # bytes, or too large for it
-                    chunk.times.append(_NOW())  # type: ignore[union-attr]  # an array while open
-                    if on_delivery is not None:
-                        chunk.callbacks[row] = on_delivery
-                    acknowledgement = _NEW(Acknowledgement)
-                    acknowledgement._chunk, acknowledgement._row = chunk, row
-                    return acknowledgement
+        taken = gather(
+            self._open,
+            Acknowledgement,
+            _NOW(),
+            topic,
+            value,
+            key,
+            headers,
+            partition,
+            timestamp_ms,
+            on_delivery,
+        )
+        if type(taken) is Acknowledgement:
+            return taken
         record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
         return self._produce(record, on_delivery)
 
@@ -162,7 +146,7 @@ class Producer:
         taken = core.take(record, parts, on_delivery)
         if taken is None:
             taken = shared_loop().call(core.take_in_turn(record, parts, on_delivery))
-        return Acknowledgement(*taken)
+        return row_handle(Acknowledgement, *taken)
 
     def send_batch(
         self, topic: str | None, rows: Rows, partition: int | None = None

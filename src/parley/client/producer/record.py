@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from parley.client.options import arguments
-from parley.client.produce.accumulator import HEADER_BYTES, RECORD_BYTES
 from parley.client.results import RecordMetadata
 from parley.errors import ConfigError, KafkaError, broker_error
 from parley.errors.codes import MESSAGE_TOO_LARGE
+from parley.records import HEADER_BYTES, RECORD_BYTES
+from parley.serdes import Serializer as SchemaSerializer
 from parley.types import shown
 
 log = logging.getLogger("parley.client")
@@ -89,9 +90,11 @@ def checked(
         arguments.number("partition", record.partition, 0, arguments.INT32)
     if record.timestamp_ms is not None:
         arguments.number("timestamp_ms", record.timestamp_ms, 0, arguments.INT64)
-    value = _bytes("value", record.value, value_serializer)
-    key = _bytes("key", record.key, key_serializer)
+    value, of_value = _serialized("value", record.value, value_serializer)
+    key, of_key = _serialized("key", record.key, key_serializer)
     headers = _headers(record.headers) if record.headers else ()
+    if of_key or of_value:
+        headers = (*headers, *_headers((*of_key, *of_value)))
     size = RECORD_BYTES
     if value is not None:
         size += len(value)
@@ -111,10 +114,19 @@ def checked(
     return value, key, headers, size
 
 
-def _bytes(what: str, value: object, serializer: Serializer | None) -> bytes | None:
-    if value is not None and serializer is not None:
-        value = serializer(value)
-        what = f"{what}_serializer's result"
+def _serialized(
+    what: str, value: object, serializer: Serializer | None
+) -> tuple[bytes | None, tuple[tuple[str, bytes], ...]]:
+    """Return the bytes of a key or value, and headers to send with them."""
+    if value is None or serializer is None:
+        return _bytes(what, value), ()
+    if isinstance(serializer, SchemaSerializer):
+        found = serializer.frame(value)
+        return found.value, found.headers
+    return _bytes(f"{what}_serializer's result", serializer(value)), ()
+
+
+def _bytes(what: str, value: object) -> bytes | None:
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -150,5 +162,5 @@ def _headers(headers: RecordHeaders) -> Sequence[tuple[bytes, bytes | None]]:
             name = entry[0].encode()
         except UnicodeEncodeError:
             raise ConfigError(f"header {shown(entry[0])} cannot be written as UTF-8") from None
-        found.append((name, _bytes(f'header "{entry[0]}"', entry[1], None)))
+        found.append((name, _bytes(f'header "{entry[0]}"', entry[1])))
     return tuple(found)

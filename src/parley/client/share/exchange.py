@@ -239,7 +239,7 @@ class ShareExchange:
         lock_ms = self.acquisition_lock_timeout_ms
         until_ms = None if lock_ms is None else self._cluster.now_ms() + lock_ms
         data = found.records if found.records is not None else memoryview(b"")
-        self.fetched.append(SharedFetch(tp, grant, data, ranges, until_ms, self._options.decoding))
+        self.fetched.append(SharedFetch(tp, grant, data, ranges, until_ms, self._options))
 
     async def _acknowledge(self, broker: Broker, epoch: int, dues: Sequence[Due]) -> bool:
         """Acknowledge; return whether every partition was well."""

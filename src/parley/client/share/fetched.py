@@ -14,8 +14,8 @@ from parley.client.fetch.state import RawFetch
 from parley.client.fetch.wire import find_tail
 from parley.client.group.share.acquired import Acquired, AcquiredRange
 from parley.client.group.share.book import GAP, AcknowledgeType, Grant
-from parley.client.options.client_options import FetchOptions
-from parley.errors import CorruptRecordError
+from parley.client.share.options import ShareConsumerOptions
+from parley.errors import CorruptRecordError, RecordDeserializationError
 from parley.types import TopicPartition
 
 DELIVERY_COUNT = pa.field("delivery_count", pa.int32(), nullable=False)
@@ -44,7 +44,7 @@ class SharedFetch:
         data: memoryview,
         ranges: Sequence[AcquiredRange],
         until_ms: int | None,
-        options: FetchOptions,
+        options: ShareConsumerOptions,
     ) -> None:
         self.tp, self.grant, self.until_ms = tp, grant, until_ms
         self._acquired = Acquired(ranges)
@@ -53,7 +53,9 @@ class SharedFetch:
         self._after = tail.next_offset
         end = max((found.last for found in ranges), default=-1) + 1
         raw = RawFetch(tp, self._first, end, data, (), tail.next_offset, tail.epochs)
-        self._completed = CompletedFetch(raw, options, counts=self._meet)
+        self._completed = CompletedFetch(
+            raw, options.decoding, counts=self._meet, deserializers=options.deserializers
+        )
         self._filling: asyncio.Future[None] | None = None
         self._batch: pa.RecordBatch | None = None
         self._by_rows = True
@@ -139,6 +141,18 @@ class SharedFetch:
         """Return up to so many records."""
         return self._completed.records.take(most)
 
+    @property
+    def failure(self) -> RecordDeserializationError | None:
+        """Why the next record cannot be handed out, if that is so."""
+        return self._completed.failure
+
+    def take_failure(self) -> RecordDeserializationError | None:
+        """Return why the next record cannot be handed out, if that is so, and pass it."""
+        found = self._completed.failure
+        if found is not None:
+            self._completed.skip_failure()
+        return found
+
     def take_batch(self) -> pa.RecordBatch | None:
         """Return the batch that was decoded, None where there was none left."""
         batch, self._batch = self._batch, None
@@ -161,7 +175,8 @@ class SharedFetch:
 
     def given_up(self) -> Settled:
         """Return what is settled where the rest is not handed out any more. Nothing is left."""
-        rows = [(row.offset, row.offset) for row in self.take(len(self._completed.records))]
+        taken = [row.offset for row in self.take(len(self._completed.records))]
+        rows = [(offset, offset) for offset in (*taken, *self._completed.waiting)]
         if self._batch is not None:
             rows = [(offset, offset) for offset in self._batch.column("offset").to_pylist()]
         passed, rest = self._acquired.take_gaps(), self._acquired.take_rest()

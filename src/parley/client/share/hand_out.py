@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection
 import pyarrow as pa
 
 from parley.client.consumer.records import ConsumerRecord
-from parley.client.group.share.book import Book
+from parley.client.group.share.book import AcknowledgeType, Book
 from parley.client.results import AcquiredBatch
 from parley.client.share.exchange import ShareExchange
 from parley.client.share.fetched import BatchRow, Row, SharedFetch
+from parley.errors import RecordDeserializationError
 from parley.types import TopicPartition
 
 log = logging.getLogger("parley.client")
@@ -47,6 +48,12 @@ class HandOut:
             await front.fill()
             if self._front() is not front:
                 continue  # its session was lost meanwhile
+            if found and front.failure is not None:
+                break
+            if (failure := front.take_failure()) is not None:
+                self._release(front, failure)
+                self._done_with(front)
+                raise failure
             rows = front.take(left)
             for row in rows:
                 self._book.hand_out(front.tp, row.offset, row, front.grant)
@@ -55,6 +62,14 @@ class HandOut:
                 left -= len(rows)
             self._done_with(front)
         return found
+
+    def _release(self, front: SharedFetch, failure: RecordDeserializationError) -> None:
+        """Let a record that cannot be deserialized be delivered again, unless the application,
+        which has it with the error, says something else.
+        """
+        assert isinstance(failure.record, ConsumerRecord)
+        self._book.hand_out(front.tp, failure.offset, failure.record, front.grant)
+        self._book.acknowledge(front.tp, failure.offset, AcknowledgeType.RELEASE)
 
     async def batch(self) -> AcquiredBatch | None:
         """Return the next batch, of renewed rows first; None where nothing waits."""

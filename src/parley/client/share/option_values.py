@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from parley.client.options.values import ClientOptionValues, Milliseconds
+
+if TYPE_CHECKING:
+    from parley.client.consumer.deserializing import Deserialize
 
 
 class ShareConsumerOptionValues(TypedDict, total=False):
@@ -22,6 +25,8 @@ class ShareConsumerOptionValues(TypedDict, total=False):
     check_crcs: bool
     client_rack: str
     max_decompressed_bytes: int
+    key_deserializer: Deserialize | None
+    value_deserializer: Deserialize | None
 
 
 class ShareConsumerClientOptionValues(ClientOptionValues, ShareConsumerOptionValues, total=False):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, Unpack
 
+from parley.client.consumer.deserializing import Deserialize, Deserializers, deserializers
 from parley.client.group.share.wire import BATCH_OPTIMIZED, RECORD_LIMIT, Limits
 from parley.client.options.client_options import FetchOptions
 from parley.client.options.fields import OptionSet, option
@@ -65,16 +66,28 @@ class ShareConsumerOptions(OptionSet):
         high=_INT32,
     )
 
+    key_deserializer: Deserialize | None = field(default=None)
+    """Makes the key of a record of its bytes, where it has some: a function, or a
+    `parley.serdes.Deserializer`. Arrow batches stay bytes."""
+    value_deserializer: Deserialize | None = field(default=None)
+    """The same for values."""
+
     if TYPE_CHECKING:
 
         def replace(self, **changes: Unpack[ShareConsumerOptionValues]) -> Self: ...  # type: ignore[override]
 
     def _check_together(self) -> None:
+        self.deserializers  # noqa: B018  # raises for what is no deserializer
         if self.share_prefetch and self.share_acquire_mode == RECORD_LIMIT:
             raise ConfigError(
                 f'share_prefetch=True contradicts share_acquire_mode="{RECORD_LIMIT}", by which '
                 "a consumer has no more than max_poll_records at a time: leave one of them out"
             )
+
+    @property
+    def deserializers(self) -> Deserializers | None:
+        """What makes keys and values, None where both stay bytes."""
+        return deserializers(self.key_deserializer, self.value_deserializer)
 
     @property
     def explicit(self) -> bool:

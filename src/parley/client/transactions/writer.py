@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from parley.client.cluster.core import Cluster
 from parley.client.options.client_options import ProduceOptions
 from parley.client.produce.producer import Producer, Writing
-from parley.client.produce.sender import LANE
+from parley.client.produce.requests import LANE
 from parley.client.produce.state import OutBatch, ProduceCall
 from parley.client.results import ProduceResult
 from parley.client.transactions.state import Identity

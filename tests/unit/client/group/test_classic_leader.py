@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
 from parley.client.cluster.view import ClusterMetadata, PartitionMetadata, TopicMetadata
-from parley.client.group.assignors import Assignment, Member, Topics
-from parley.client.group.classic.leader import shape_of, share_out
+from parley.client.group.assignors import OWN, Assignment, Assignor, Member, Topics
+from parley.client.group.classic.leader import shape_of, share_out, share_out_apart
 from parley.client.group.formats import Subscription
 from parley.errors import LocalProtocolError
 from parley.types import Node, TopicPartition
@@ -51,3 +52,24 @@ def test_g23_the_racks_of_all_replicas_count_those_that_are_offline_too() -> Non
     )
     assert shape_of(view, ["a", "nowhere"], racks=True) == {"a": (ID, [frozenset({"r1", "r2"})])}
     assert shape_of(view, ["a"], racks=False) == {"a": (ID, [frozenset()])}
+
+
+@pytest.mark.parametrize("assignor", OWN, ids=lambda one: one.name)
+async def test_a_thousand_partitions_are_shared_out_beside_the_loop_where_that_takes_long(
+    assignor: Assignor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member of a busy loop gets the processor back late from another thread."""
+    beside: list[str] = []
+
+    async def to_thread(work: Callable[[], object]) -> object:
+        beside.append(assignor.name)
+        return work()
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+    partitions = {at: PartitionMetadata(at, 1) for at in range(1_000)}
+    topic = TopicMetadata("a", topic_id=ID, partitions=partitions)
+    view = ClusterMetadata(brokers={}, topics={"a": topic})
+    members = [Member(f"member {at}", Subscription(("a",))) for at in range(10)]
+    shares = await share_out_apart(assignor, view, members, lambda found: found)
+    assert [len(found) for found in shares.values()] == [100] * 10
+    assert beside == ([assignor.name] if "sticky" in assignor.name else [])

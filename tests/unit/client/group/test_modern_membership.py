@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from parley.client.group.member import Committing, Identity
-from parley.client.group.modern.heartbeat import Said, Standing, heartbeat_request, target_of
+from parley.client.group.modern.heartbeat import (
+    Said,
+    Standing,
+    asks_for_partitions,
+    heartbeat_request,
+    target_of,
+)
 from parley.client.group.modern.membership import MemberState, ModernMembership
 from parley.client.group.modern.reactions import Reaction, after_heartbeat
+from parley.client.group.pace import Pace
 from parley.client.group.steps import Assign, GroupStep, Lost, Revoke
 from parley.errors import (
     KafkaError,
@@ -104,14 +111,53 @@ def test_g50_heartbeats_hurry_to_join_to_acknowledge_and_with_another_subscripti
     assert not member.hurried
 
 
+def test_g50_the_answer_to_a_heartbeat_from_before_acknowledges_nothing() -> None:
+    member = ModernMembership()
+    member.subscribe(["a"])
+    beat(member, 1, A0, A1)
+    asked_with, said, _ = member.to_say()  # at the interval, while the application is shown them
+    showing(member)
+    member.answered(asked_with, said, 1, None)
+    member.resolve(NAMES.get)
+    assert (member.state, member.hurried) == (MemberState.ACKNOWLEDGING, True)
+    assert beat(member, 1, new=False).owned == {A0, A1}
+    assert (member.state, member.hurried) == (MemberState.STABLE, False)
+
+
+def test_g50_more_is_expected_by_who_joins_or_subscribes_to_other_topics() -> None:
+    one, two = (Said(frozenset(topics), frozenset()) for topics in ("a", "ab"))
+    assert asks_for_partitions(0, one, None)
+    assert asks_for_partitions(3, two, one)
+    assert not asks_for_partitions(3, one, one)
+    assert not asks_for_partitions(3, one, None)  # everything is said again after a failure
+    pace = Pace(heartbeat_interval_ms=5_000, session_timeout_ms=45_000, max_poll_interval_ms=60_000)
+    pace.beat_answered(1_000)
+    pace.expect_more(1_000)
+    assert (pace.expecting(8_499), pace.expecting(8_500)) == (True, False)
+    pace.beat_often(1_000, 100)
+    assert (pace.beat_due(1_499), pace.beat_due(1_500)) == (False, True)
+    pace.beat_sent(1_500)
+    pace.beat_often(1_500, 700)
+    assert (pace.beat_due(2_199), pace.beat_due(2_200)) == (False, True)
+
+
 def test_a_member_that_gets_nothing_is_shown_that_once() -> None:
     member = ModernMembership()
     member.subscribe(["a"])
     beat(member, 1)
     assert showing(member) == [Assign(())]
+    assert (member.state, member.hurried) == (MemberState.STABLE, False)  # nothing to acknowledge
     beat(member, 1, new=False)
     beat(member, 2, new=False)
     assert showing(member) == []
+
+
+def test_g52_who_gives_everything_up_acknowledges_that() -> None:
+    member = member_of(A0)
+    beat(member, 1)
+    assert showing(member) == [Revoke((A0,)), Assign(())]
+    assert (member.state, member.hurried) == (MemberState.ACKNOWLEDGING, True)
+    assert beat(member, 2, new=False).owned == frozenset()
 
 
 def test_g51_what_metadata_does_not_have_yet_is_taken_later() -> None:
@@ -125,6 +171,21 @@ def test_g51_what_metadata_does_not_have_yet_is_taken_later() -> None:
     assert beat(member, 1, new=False).owned == {A0}  # metadata has it now
     assert not member.unresolved
     assert showing(member) == [Assign((B0,), (A0,))]
+
+
+def test_g51_a_member_that_knows_none_of_its_topics_is_not_shown_that_it_has_nothing() -> None:
+    member = ModernMembership()
+    member.subscribe(["a"])
+    asked_with, said, _ = member.to_say()
+    member.answered(asked_with, said, 1, ids(A0))
+    member.resolve({}.get)
+    assert member.unresolved
+    assert not member.pending
+    assert not member.has_nothing
+    assert showing(member) == []
+    member.resolve({IDS["a"]: "a"}.get)
+    assert showing(member) == [Assign((A0,))]
+    assert member.state is MemberState.ACKNOWLEDGING
 
 
 def test_g52_partitions_are_given_up_before_others_are_taken_and_then_acknowledged() -> None:

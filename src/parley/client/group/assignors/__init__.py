@@ -16,6 +16,7 @@ from parley.errors import ConfigError, nearest_hint
 from parley.types import Several, several, shown, text
 
 __all__ = [
+    "OWN",
     "Assignment",
     "Assignor",
     "CooperativeStickyAssignor",
@@ -28,15 +29,16 @@ __all__ = [
     "by_name",
 ]
 
-_OWN: tuple[Assignor, ...] = (
+OWN: tuple[Assignor, ...] = (
     RangeAssignor(),
     RoundRobinAssignor(),
     StickyAssignor(),
     CooperativeStickyAssignor(),
 )
-_BY_NAME = {assignor.name: assignor for assignor in _OWN}
+"""Those that have names: how long they take is known."""
+_BY_NAME = {assignor.name: assignor for assignor in OWN}
 _BY_JAVA_NAME = {
-    f"org.apache.kafka.clients.consumer.{type(assignor).__name__}": assignor for assignor in _OWN
+    f"org.apache.kafka.clients.consumer.{type(assignor).__name__}": assignor for assignor in OWN
 }
 
 

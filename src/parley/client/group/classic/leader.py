@@ -5,15 +5,22 @@ share the partitions out. What takes long for a thousand members runs in another
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.view import ClusterMetadata
-from parley.client.group.assignors import CooperativeStickyAssignor
+from parley.client.group.assignors import OWN, CooperativeStickyAssignor
 from parley.client.group.assignors.base import Assignor, Member, Racks
 from parley.errors import KafkaError, LocalProtocolError
 from parley.types import TopicPartition
+
+T = TypeVar("T")
+FEW = {"range": 1_500, "roundrobin": 1_500, "sticky": 500, "cooperative-sticky": 500}
+"""Assignor → so many members and partitions together it shares out in about two milliseconds."""
+FEW_MEMBERS = 500
+"""So many subscriptions are decoded in about as long."""
 
 Shape = Mapping[str, tuple[bytes, Sequence[Racks]]]
 """What an assignment rests on: of each topic its id, and the racks of each partition's replicas."""
@@ -51,26 +58,39 @@ async def learn_topics(cluster: Cluster, topics: Iterable[str], deadline: Deadli
         await cluster.refresh_until(deadline)
 
 
+async def apart(work: Callable[[], T], size: int, few: int = FEW_MEMBERS) -> T:
+    """Return what `work` on so many members and partitions returns, from another thread where they
+    are not few, so that it takes longer than to get there.
+
+    A thread has to wait for the loop's, which is busiest when a group rebalances. With a thousand
+    members the work takes a tenth of a second: heartbeats, and all other tasks of the loop, go on
+    meanwhile.
+    """
+    return work() if size <= few else await asyncio.to_thread(work)
+
+
 async def share_out_apart(
     assignor: Assignor,
     view: ClusterMetadata,
     members: Sequence[Member],
-) -> dict[str, list[TopicPartition]]:
-    """Do what `share_out` does, in another thread, by what is known of the members' topics.
-
-    With a thousand members it takes a tenth of a second, with an assignor of the application's own
-    as long as that likes: heartbeats, and all other tasks of the loop, go on meanwhile.
+    then: Callable[[dict[str, list[TopicPartition]]], T],
+) -> T:
+    """Do what `share_out` does by what is known of the members' topics, and `then` with the shares,
+    both `apart`. An assignor of the application's own may take as long as it likes.
     """
+    topics = {topic for member in members for topic in member.subscription.topics}
 
-    def work() -> dict[str, list[TopicPartition]]:
-        topics = {topic for member in members for topic in member.subscription.topics}
+    def work() -> T:
         racks = any(member.subscription.rack for member in members)
-        return share_out(assignor, shape_of(view, topics, racks=racks), members)
+        try:
+            shares = share_out(assignor, shape_of(view, topics, racks=racks), members)
+        except Exception as error:
+            raise as_error(error, assignor.name) from error
+        return then(shares)
 
-    try:
-        return await asyncio.to_thread(work)
-    except Exception as error:
-        raise as_error(error, assignor.name) from error
+    known = (view.topics[topic] for topic in topics & view.topics.keys())
+    size = len(members) + sum(len(topic.partitions) for topic in known)
+    return await apart(work, size, FEW[assignor.name] if assignor in OWN else 0)
 
 
 def share_out(

@@ -11,13 +11,20 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from functools import partial
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.view import ClusterMetadata
 from parley.client.group.assignors.base import Assignor, Member
 from parley.client.group.bell import Bell
-from parley.client.group.classic.leader import Shape, learn_topics, shape_of, share_out_apart
+from parley.client.group.classic.leader import (
+    Shape,
+    apart,
+    learn_topics,
+    shape_of,
+    share_out_apart,
+)
 from parley.client.group.classic.membership import ClassicMembership, MemberState, Share
 from parley.client.group.classic.reactions import Reaction
 from parley.client.group.classic.requests import (
@@ -279,14 +286,12 @@ class ClassicMember:
         self, assignor: Assignor, answer: JoinGroupResponse, identity: Identity
     ) -> SyncGroupRequest:
         """Share the partitions out; heartbeats and all other tasks of the loop go on meanwhile."""
-        members = await asyncio.to_thread(members_of, answer)
+        members = await apart(lambda: members_of(answer), len(answer.members))
         await self._watch(members)
-        shares: dict[str, list[TopicPartition]] = {}
-        if not answer.skip_assignment:
-            shares = await share_out_apart(assignor, self._cluster.view, members)
-        return await asyncio.to_thread(
-            sync_request, self._who, identity, answer.protocol_name, shares
-        )
+        request = partial(sync_request, self._who, identity, answer.protocol_name)
+        if answer.skip_assignment:
+            return request({})
+        return await share_out_apart(assignor, self._cluster.view, members, request)
 
     async def _watch(self, members: Sequence[Member]) -> None:
         """Learn about the topics of all members; from now on their changes are

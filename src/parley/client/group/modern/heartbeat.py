@@ -62,6 +62,13 @@ def heartbeat_request(
     )
 
 
+def asks_for_partitions(epoch: int, now: Said, before: Said | None) -> bool:
+    """Return whether a heartbeat lets the coordinator give this member partitions that others have
+    to give up first (G52): it joins, or subscribes to other topics.
+    """
+    return epoch == JOINING or (before is not None and now.topics != before.topics)
+
+
 def leaving_request(who: Standing, epoch: int) -> ConsumerGroupHeartbeatRequest:
     """Return the heartbeat that ends a membership."""
     return ConsumerGroupHeartbeatRequest(

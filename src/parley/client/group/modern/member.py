@@ -20,6 +20,7 @@ from parley.client.group.modern.heartbeat import (
     LEAVING,
     LEAVING_FOR_A_WHILE,
     Standing,
+    asks_for_partitions,
     heartbeat_request,
     leaving_request,
     target_of,
@@ -126,6 +127,8 @@ class ModernMember:
     async def _stay(self) -> None:
         while True:
             membership, now_ms = self.membership, self._cluster.now_ms()
+            if self._pace.rebalancing and membership.has_nothing:
+                self._finished()
             if not membership.hurried:
                 await self._bell.wait(self._pace.due_ms(now_ms, beating=membership.beating))
                 now_ms = self._cluster.now_ms()
@@ -166,8 +169,16 @@ class ModernMember:
         self._pace.heartbeat_interval_ms = (
             answer.heartbeat_interval_ms or self._pace.heartbeat_interval_ms
         )
+        self._pace.beat_sent(now_ms)  # the interval is the one that this answer names
         self._pace.beat_answered(now_ms)
-        membership.answered(epoch, said, answer.member_epoch, target_of(answer))
+        target = target_of(answer)
+        if asks_for_partitions(epoch, said, before) or (
+            target is not None and self._pace.expecting(now_ms)
+        ):
+            self._pace.expect_more(now_ms)
+        if self._pace.expecting(now_ms):
+            self._pace.beat_often(now_ms, self._cluster.options.retry_backoff_ms)
+        membership.answered(epoch, said, answer.member_epoch, target)
         if acknowledging and membership.state is MemberState.STABLE:
             self._finished()
         await self._resolve()

@@ -6,9 +6,14 @@ application, and then acknowledges what it owns. The rules, with the labels unde
 name them:
 
  G50  A heartbeat goes at once to join, to acknowledge and when the subscription changes, else at
-      the interval.
- G51  A target may name topics that are not known yet: what is known is taken, the rest when it is.
- G52  Partitions are given up before others are taken, and only then the member acknowledges.
+      the interval. For one and a half of them after it has joined, subscribed to other topics or,
+      since then, been given others, a member asks ten times as often: meanwhile the others learn
+      what they have to give up, and each partition is without an owner until its next one asks.
+      An answer acknowledges what its heartbeat said: one that was on its way before is none.
+ G51  A target may name topics that are not known yet: what is known is taken, the rest when it is;
+      who has nothing, and knows none of them, waits.
+ G52  Partitions are given up before others are taken, and only then the member acknowledges; one
+      that joined and was given nothing has nothing to acknowledge.
  G54  Fenced, the member has lost its partitions and joins again.
  G55  Polls that stay away longer than the poll interval end the membership; the next poll joins
       again.
@@ -89,6 +94,12 @@ class ModernMembership:
         return self.epoch > 0
 
     @property
+    def has_nothing(self) -> bool:
+        """Whether the application has seen that the coordinator gives it nothing yet."""
+        shown = self.state is MemberState.STABLE and self._shown
+        return shown and not self.owned and not self.unresolved
+
+    @property
     def read_in(self) -> int:
         """The epoch in which the application got what it has: that of now or, outside of the
         group, the last one. Offsets sent with that are refused.
@@ -137,7 +148,8 @@ class ModernMembership:
             self._shown = True
             if self._target is not None and self.owned == self._target:
                 self._target = None
-                self.state = MemberState.ACKNOWLEDGING
+                nothing = not self.owned and self._known is not None and not self._known.owned
+                self.state = MemberState.STABLE if nothing else MemberState.ACKNOWLEDGING
             return
         self.owned -= set(step.partitions)
         if isinstance(step, Lost) or not self.owned:
@@ -168,7 +180,8 @@ class ModernMembership:
         self.epoch, self._known = epoch, said
         if target is not None:
             self._ids = target
-        if self.state in (MemberState.JOINING, MemberState.ACKNOWLEDGING):
+        acknowledged = self.state is MemberState.ACKNOWLEDGING and said.owned == self.owned
+        if self.state is MemberState.JOINING or acknowledged:
             self.state = MemberState.STABLE
 
     def resolve(self, names: Names) -> None:
@@ -181,7 +194,10 @@ class ModernMembership:
             TopicPartition(name, part) for (_, part), name in found.items() if name is not None
         )
         self.topic_ids |= {name: topic for (topic, _), name in found.items() if name is not None}
-        if self.state is MemberState.STABLE and (target != self.owned or not self._shown):
+        waits = self.unresolved and not target  # to be given nothing would be no news
+        if self.state is MemberState.STABLE and (
+            target != self.owned or not (self._shown or waits)
+        ):
             self._target, self.state = target, MemberState.RECONCILING
         elif self.state is MemberState.RECONCILING and not self.owned - target:
             self._target = target  # what was begun goes on; what is to be taken is the newest
