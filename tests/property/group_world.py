@@ -5,7 +5,7 @@ The coordinator's own state is looked at directly, never through the consumers u
 
 I1  A partition is one member's at a time: between `assigned` at one and the end of `revoked` or
     `lost` at another there is an order. A member that the coordinator does not have any more is
-    excepted, for reads.
+    excepted, for reads: the one that holds it as well as the one that is given it late.
 I2  No commit is taken from a member whose partition is another's, and committed offsets never fall.
 I3  When all is quiet, every partition of a subscribed topic is somebody's, within a bounded time.
 I4  When all is quiet, the group does not rebalance; getting there takes a bounded number of

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from parley.kernel import ConsumerRecord, reference
-from parley.kernel.contract import Columns, RecordCursor
+from parley.kernel.contract import Columns
+from parley.kernel.functions import RecordCursor
 from parley.records.columns import Record, columns_from_records
 
 native = pytest.importorskip(

@@ -82,7 +82,12 @@ class Scene(DrivenState):
         group.sync(group.members[joined.member_id], {joined.member_id: b"all"}, 0)
         return group
 
-    def beat(self, epoch: int, owned: frozenset[tuple[bytes, int]] | None = None) -> int:
+    def beat(
+        self,
+        epoch: int,
+        owned: frozenset[tuple[bytes, int]] | None = None,
+        settings: Settings | None = None,
+    ) -> int:
         known = {
             name: (topic.topic_id, len(topic.partitions))
             for name, topic in self.state.image.topics.items()
@@ -93,7 +98,7 @@ class Scene(DrivenState):
             said = Heartbeat(
                 "M", 0, rebalance_timeout_ms=5, regex="t.*", owned=frozenset(), client_host="/h"
             )
-        answer = self.state.mixed_groups.heartbeat(GROUP, said, topics, Settings(), 0)
+        answer = self.state.mixed_groups.heartbeat(GROUP, said, topics, settings or Settings(), 0)
         return answer.epoch
 
 
@@ -201,6 +206,50 @@ def test_the_topics_that_an_older_leader_wrote_give_way_to_the_hash_of_a_newer_o
     assert again is not None
     assert group is not None
     assert again.metadata == group.metadata
+
+
+def test_the_hash_of_the_topics_comes_back_as_it_was_written(scene: Scene) -> None:
+    """A coordinator keeps the number, whatever the topics are by then (KIP-1101)."""
+    scene.beat(0)
+    group = scene.state.consumer_groups.get(GROUP)
+    scene.state.add_partitions("t", [[1]], now_ms=0)
+    scene.move()
+    again = scene.state.consumer_groups.get(GROUP)
+    assert group is not None
+    assert again is not None
+    assert again.metadata_hash == group.metadata_hash
+    assert again.metadata_hash != 0
+
+
+def test_topics_that_are_gone_after_a_move_raise_the_epoch(scene: Scene) -> None:
+    epoch = scene.beat(0)
+    scene.state.delete_topic("t", now_ms=0)
+    scene.move()
+    assert scene.beat(epoch, frozenset()) == epoch + 1
+
+
+def test_an_epoch_that_rises_before_a_target_is_due_is_written(scene: Scene) -> None:
+    later = Settings(assignment_interval_ms=1_000)
+    epoch = scene.beat(0, settings=later)
+    scene.state.add_partitions("t", [[1]], now_ms=0)
+    assert scene.beat(epoch, settings=later) == epoch  # the target is as it was
+    scene.move()
+    again = scene.state.consumer_groups.get(GROUP)
+    assert again is not None
+    assert again.epoch == epoch + 1
+
+
+@pytest.mark.parametrize("released", [True, False])
+def test_who_leaves_takes_its_topics_out_of_the_hash(scene: Scene, released: bool) -> None:
+    """As 4.3.0 wrote it: 0 where nobody is left (tests/golden/groups)."""
+    epoch = scene.beat(0)
+    group = scene.state.consumer_groups.get(GROUP)
+    assert group is not None
+    if released:
+        scene.beat(-1)
+    else:
+        scene.state.consumer_groups.expire_member(group, "M", 0)
+    assert (group.epoch, group.metadata, group.metadata_hash) == (epoch + 1, {}, 0)
 
 
 def test_topics_that_changed_meanwhile_raise_the_epoch(scene: Scene) -> None:

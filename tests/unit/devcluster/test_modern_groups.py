@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings, Topics
 from parley.devcluster.state.groups.modern.heartbeats import Heartbeat, HeartbeatAnswer
+from parley.devcluster.state.groups.record_parts import Racks
 from parley.devcluster.state.refused import Refused
 from parley.errors import codes
 
@@ -30,12 +31,14 @@ class Coordinator:
     def __init__(self, settings: Settings = AT_4_0) -> None:
         self.group = ConsumerGroup("g", settings)
         self.known = {"t1": (T1, 3)}
+        self.racks: dict[str, Racks] = {}
         self.now_ms = 0
 
     def say(self, member_id: str, epoch: int, **said: object) -> HeartbeatAnswer:
         topics = Topics(
             self.known,
             lambda regex: frozenset(name for name in self.known if name.startswith(regex)),
+            lambda name: self.racks.get(name, ()),
         )
         return self.group.heartbeat(Heartbeat(member_id, epoch, **said), topics, self.now_ms)  # type: ignore[arg-type]
 
@@ -47,6 +50,18 @@ class Coordinator:
         with pytest.raises(Refused) as raised:
             self.say(member_id, epoch, **said)
         return raised.value.code
+
+
+def test_kip_1101_replicas_in_other_racks_raise_the_epoch() -> None:
+    at = Coordinator()
+    at.racks = {"t1": (("a", "b"), ("a",), ("b",)), "of nobody": (("z",),)}
+    epoch = at.join("A").epoch
+    assert at.say("A", epoch).epoch == epoch
+    at.racks = {"t1": (("b", "a"), ("a",), ("b",)), "of nobody": (("y",),)}
+    assert at.say("A", epoch).epoch == epoch  # another order, and a topic that nobody reads
+    at.racks["t1"] = (("a", "b"), ("b",), ("b",))
+    answer = at.say("A", epoch)
+    assert (answer.epoch, answer.assignment) == (epoch + 1, None)
 
 
 def test_g53_a_partition_moves_after_it_was_given_up() -> None:

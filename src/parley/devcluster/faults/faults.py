@@ -22,6 +22,7 @@ from parley.errors.broker import error_codes
 from parley.schema import ApiKey
 
 EVERY_TIME = -1
+_KEYS = {key.name.replace("_", "").lower(): key for key in ApiKey}
 
 
 def api_number(api: str | int) -> int:
@@ -34,10 +35,9 @@ def api_number(api: str | int) -> int:
     """
     if isinstance(api, int):
         return int(api)
-    names = {key.name.replace("_", "").lower(): key for key in ApiKey}
-    found = names.get(api.replace("_", "").lower())
+    found = _KEYS.get(api.replace("_", "").lower())
     if found is None:
-        raise ConfigError(f'there is no API "{api}".{nearest_hint(api.lower(), names)}')
+        raise ConfigError(f'there is no API "{api}".{nearest_hint(api.lower(), _KEYS)}')
     return int(found)
 
 

@@ -9,7 +9,8 @@ Behaviours:
 - A share group: INCONSISTENT_GROUP_PROTOCOL.
 - The first member of a group without protocols: UNKNOWN_SERVER_ERROR up to 0.10, no answer at all
   in 0.11, later INCONSISTENT_GROUP_PROTOCOL as for all who do not fit (H3).
-- Session timeouts outside the bounds of the release: INVALID_SESSION_TIMEOUT (G9).
+- Session timeouts outside the bounds of the release: INVALID_SESSION_TIMEOUT (G9), from 4.0 on by
+  any broker, before that by the coordinator alone.
 
 Version notes:
 - v0 has no rebalance timeout: the session timeout stands for it. v2+ throttle time. v4+ a newcomer
@@ -29,6 +30,7 @@ from parley.devcluster.handlers.membership import (
     is_share_group,
     known_topics,
     live_group,
+    racks_of,
     require_group,
     settings_of,
 )
@@ -61,7 +63,10 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
     """Let a member join; the answer may have to wait for the others."""
     groups = call.cluster.classic_groups
     try:
+        if request.group_id and call.profile.behaviour.checks_sessions_first:
+            _check_session(call, request)
         require_group(call, request.group_id)
+        _check_session(call, request)
         modern = live_group(call, request.group_id)
         _check(call, request, of_consumers=modern is not None)
         if modern is not None:
@@ -91,7 +96,7 @@ def handle(call: Call, request: JoinGroupRequest) -> Answer:
 
 def _join_mixed(call: Call, request: JoinGroupRequest, group: ConsumerGroup) -> JoinAnswer:
     # No classic member has a regular expression.
-    topics = Topics(known_topics(call), lambda regex: frozenset())
+    topics = Topics(known_topics(call), lambda regex: frozenset(), racks_of(call))
     return call.cluster.mixed_groups.join(
         group, _join(call, request), topics, settings_of(call), call.now_ms
     )
@@ -104,9 +109,8 @@ def _without_protocols(call: Call, request: JoinGroupRequest) -> Answer:
     return refuse(request, call.version, code, call.profile.behaviour.refused_generation)
 
 
-def _check(call: Call, request: JoinGroupRequest, *, of_consumers: bool) -> None:
-    """Raise Refused for what no group would take in, and for a group that takes nobody more."""
-    group = call.cluster.classic_groups.get(request.group_id)
+def _check_session(call: Call, request: JoinGroupRequest) -> None:
+    """Raise Refused (INVALID_SESSION_TIMEOUT)."""
     if (
         not SHORTEST_SESSION_MS
         <= request.session_timeout_ms
@@ -116,6 +120,11 @@ def _check(call: Call, request: JoinGroupRequest, *, of_consumers: bool) -> None
             INVALID_SESSION_TIMEOUT,
             "the session timeout is not between those that the broker allows",
         )
+
+
+def _check(call: Call, request: JoinGroupRequest, *, of_consumers: bool) -> None:
+    """Raise Refused for what no group would take in, and for a group that takes nobody more."""
+    group = call.cluster.classic_groups.get(request.group_id)
     if is_share_group(call, request.group_id):
         raise Refused(INCONSISTENT_GROUP_PROTOCOL, "the group is a share group")
     if of_consumers:

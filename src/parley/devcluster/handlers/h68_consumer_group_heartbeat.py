@@ -8,7 +8,8 @@ Behaviours:
   that (H24), else GROUP_ID_NOT_FOUND.
 - A share group: GROUP_ID_NOT_FOUND.
 - Racks are kept with the members, and no assignor looks at them: as Kafka's own since 4.0, by their
-  text, they balance first and then keep.
+  text, they balance first and then keep. From 4.1 on a group's epoch rises where partitions get
+  replicas in other racks (KIP-1101).
 - The assignor runs in the heartbeat that needs it. That of 4.3 may run elsewhere; 4.3.0 was seen to
   answer the first heartbeat of a group with its assignment all the same.
 
@@ -16,7 +17,7 @@ Version notes:
 - v1+ regular expressions (KIP-848) and member ids that clients make (KIP-1082). In v0 the broker
   makes one.
 
-Not implemented: an epoch that rises where partitions get replicas in other racks (KIP-1101).
+Not implemented: -
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.membership import (
     is_share_group,
     known_topics,
+    racks_of,
     serves_consumer_groups,
     settings_of,
 )
@@ -56,7 +58,7 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Answer:
         require_coordinator(call, request.group_id)
         if is_share_group(call, request.group_id):
             raise Refused(GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group.")
-        topics = Topics(known_topics(call), lambda regex: _matching(call, regex))
+        topics = Topics(known_topics(call), lambda regex: _matching(call, regex), racks_of(call))
         heard = call.cluster.mixed_groups.heartbeat(
             request.group_id, _heartbeat(call, request), topics, settings_of(call), call.now_ms
         )

@@ -9,8 +9,8 @@ Behaviours:
 Version notes:
 - v1 is the only one: v0 was 4.0's early access and is gone.
 
-Not implemented: racks. Partitions are assigned at once: real brokers set their state up first, and
-answer the first heartbeats without any.
+Not implemented: partitions whose state is set up first: they are assigned at once, where real
+brokers answer the first heartbeats without any.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.coordination import require_coordinator
 from parley.devcluster.handlers.h68_consumer_group_heartbeat import by_topic
+from parley.devcluster.handlers.membership import racks_of
 from parley.devcluster.handlers.mirror import top
 from parley.devcluster.handlers.sharing import (
     require_share_name,
@@ -45,7 +46,7 @@ def handle(call: Call, request: ShareGroupHeartbeatRequest) -> Answer:
         require_coordinator(call, name)
         require_share_name(call, name)
         heard = call.cluster.share_groups.heartbeat(
-            name, said, topics_of(call), settings, call.now_ms
+            name, said, topics_of(call), settings, call.now_ms, racks_of(call)
         )
     except Refused as error:
         return top(request, call.version, error.code, error.message)

@@ -15,6 +15,7 @@ from parley.devcluster.state.groups.mixed.formats import subscribes
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.devcluster.state.groups.modern.group import ConsumerGroup, Settings
 from parley.devcluster.state.groups.offsets import NO_GENERATION
+from parley.devcluster.state.groups.record_parts import Racks, RacksOf, no_racks
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
     GROUP_ID_NOT_FOUND,
@@ -79,6 +80,23 @@ def known_topics(call: Call) -> dict[str, tuple[bytes, int]]:
     return {
         name: (topic.topic_id, len(topic.partitions)) for name, topic in call.image.topics.items()
     }
+
+
+def racks_of(call: Call) -> RacksOf:
+    """Return how to look up the racks of a topic's replicas, of brokers that are down too; from 4.1
+    on a coordinator looks at them (KIP-1101).
+    """
+    racks, topics = call.cluster.settings.racks, call.image.topics
+    if not racks or not call.profile.records.hashes_topics:
+        return no_racks
+
+    def found(name: str) -> Racks:
+        return tuple(
+            tuple(racks[replica] for replica in partition.replicas if replica in racks)
+            for partition in topics[name].partitions
+        )
+
+    return found
 
 
 def classic_group(call: Call, name: str) -> ClassicGroup:

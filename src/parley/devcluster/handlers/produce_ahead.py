@@ -20,6 +20,11 @@ from parley.messages import ProduceRequest
 LARGE_BYTES = 32 * 1024
 """Of all record sets of one request together."""
 
+COPIED_AHEAD_BYTES = 4 * 1024 * 1024
+"""Record sets of a request that is larger are copied for the log in the thread as well, by as much
+at a time: no other thread runs while bytes are copied.
+"""
+
 LARGE_DECOMPRESSED_BYTES = 8 * 1024 * 1024
 MANY_RECORDS = 2_000
 MOST_RATIO = (1, 1032, 22, 255, 32_768)
@@ -80,13 +85,16 @@ def work_ahead(
         for partition in topic.partition_data
         if partition.records is not None
     ]
+    copies = sum(len(records) for records, *_ in todo) > COPIED_AHEAD_BYTES
 
     def work() -> None:
         for records, rules, where, place in todo:
             try:
                 sets = prepare(records, rules, now_ms=call.now_ms, where=where)
                 outcome: list[Prepared] | Refused = (
-                    [_finished(one, place) for one in sets] if len(sets) == 1 else sets
+                    [_finished(one, place, copies=copies) for one in sets]
+                    if len(sets) == 1
+                    else sets
                 )
             except Refused as error:
                 outcome = error
@@ -104,17 +112,26 @@ def _place(call: Call, topic: str, index: int) -> Place | None:
     return leader.log.end_offset, leader.leader_epoch
 
 
-def _finished(one: Prepared, place: Place | None) -> Prepared:
+def _finished(one: Prepared, place: Place | None, *, copies: bool) -> Prepared:
     """Return a set whose bytes are ready for its place: to write offsets into compressed messages
-    is to compress them.
+    is to compress them. `copies` says that the log is to be spared its copy.
 
     Another place is found in the loop where another producer was faster.
     """
     finish = one.finish
+    if finish is None and one.facts is not None and copies:
+        return one._replace(data=_copied(memoryview(one.data)), is_own=True)
     if finish is None or place is None:
         return one
     ready = finish(*place)
     return one._replace(finish=lambda *found: ready if found == place else finish(*found))
+
+
+def _copied(data: memoryview) -> bytearray:
+    copied = bytearray()
+    for start in range(0, len(data), COPIED_AHEAD_BYTES):
+        copied += data[start : start + COPIED_AHEAD_BYTES]
+    return copied
 
 
 def is_large(sets: Iterable[Bytes | None]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
+from parley.devcluster.registry.protobuf import serialized
 from parley.devcluster.registry.refusals import RegistryRefused, no_version
 from parley.devcluster.registry.store import Store, version_number
 from parley.devcluster.registry.subjects import Version, guid_of, schema_of
@@ -70,10 +71,10 @@ def _schemas(store: Store, request: HttpRequest) -> Answer:
         case ("types",):
             return ["JSON", "PROTOBUF", "AVRO"]
         case ("ids", number):
-            return _shown(store, _number(number))
+            return _shown(store, request, _number(number))
         case ("guids", guid):
             known = store.id_of_guid(guid)
-            return {**_shown(store, known), "id": known}
+            return {**_shown(store, request, known), "id": known}
         case ("ids", number, "schema"):
             return _bare(store.schema(_number(number)))
         case ("ids", number, ("versions" | "subjects") as what):
@@ -94,9 +95,21 @@ def _listed(store: Store, request: HttpRequest) -> Answer:
     return _page(request, found)
 
 
-def _shown(store: Store, number: int) -> dict[str, Json]:
+def _shown(store: Store, request: HttpRequest, number: int) -> dict[str, Json]:
     schema = store.schema(number)
-    return {**schema_json(schema), "guid": guid_of(schema)}
+    found = {**schema_json(schema), "guid": guid_of(schema)}
+    return _formatted(store, request, schema, found)
+
+
+def _formatted(
+    store: Store, request: HttpRequest, schema: Schema, found: dict[str, Json]
+) -> dict[str, Json]:
+    """Return an answer with the schema in the format that was asked for: `serialized` is Protobuf's
+    descriptor in base64. Others are the text's own.
+    """
+    if schema.schema_type == "PROTOBUF" and request.query.get("format") == "serialized":
+        return {**found, "schema": serialized(schema, store.references(schema))}
+    return found
 
 
 def _bare(schema: Schema) -> Json:
@@ -150,7 +163,7 @@ def _one_version(
     found = store.version(subject, version, deleted=_says(request, "deleted"))
     match rest:
         case []:
-            return found.as_json()
+            return _formatted(store, request, found.schema, found.as_json())
         case ["schema"]:
             return _bare(found.schema)
         case ["referencedby"]:

@@ -5,8 +5,8 @@
     FULL        both
     ..._TRANSITIVE    with all old ones, and not the newest alone
 
-Avro's schemas are parsed and compared. JSON's and Protobuf's are kept as they are: of a JSON schema
-it is checked that it is JSON, and neither is compared.
+Avro's schemas are parsed and compared. Protobuf's are compiled where that package is installed, of
+a JSON schema it is checked that it is JSON, and neither is compared.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from parley.devcluster.registry import protobuf
 from parley.devcluster.registry.refusals import RegistryRefused, invalid_schema
 from parley.devcluster.registry.subjects import Version
 from parley.errors import SchemaError
@@ -64,6 +65,8 @@ def parsed(schema: Schema, references: Sequence[NamedSchema]) -> AvroType | None
             json.loads(schema.text)
         except (ValueError, RecursionError) as error:
             raise invalid_schema(str(error)) from error
+    if schema.schema_type == "PROTOBUF":
+        protobuf.check(schema, references)
     return None
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from parley.devcluster.registry import events
 from parley.devcluster.registry.events import Event, config_event, gone_event, version_event
+from parley.devcluster.registry.protobuf import canonical
 from parley.devcluster.registry.refusals import (
     RegistryRefused,
     incompatible,
@@ -207,6 +208,8 @@ class Store:
         found = self._subjects[subject].find(kept, deleted=deleted)
         if found is None and normalize:
             found = self._same_but_for_order(subject, kept)
+        if found is None and kept.schema_type == "PROTOBUF":
+            found = self._same_descriptor(subject, kept)
         if found is None:
             raise no_schema()
         return found
@@ -214,6 +217,15 @@ class Store:
     def _same_but_for_order(self, subject: str, kept: Schema) -> Version | None:
         for one in self._subjects[subject].live():
             if without_spaces(one.schema, ordered=True) == kept:
+                return one
+        return None
+
+    def _same_descriptor(self, subject: str, kept: Schema) -> Version | None:
+        wanted = canonical(kept, self.references(kept))
+        for one in reversed(self._subjects[subject].live()):
+            if one.schema.schema_type != "PROTOBUF" or wanted is None:
+                continue
+            if canonical(one.schema, self.references(one.schema)) == wanted:
                 return one
         return None
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from parley.devcluster.registry.protobuf import as_text
 from parley.devcluster.registry.refusals import RegistryRefused, invalid_schema
 from parley.errors import ConfigError
 from parley.serdes import Schema, SchemaReference
@@ -89,7 +90,7 @@ def schema_of(said: Mapping[str, Json]) -> Schema:
 def without_spaces(schema: Schema, *, ordered: bool = False) -> Schema:
     """Return a schema in the one way it is kept. `ordered`: the order of attributes is one too."""
     if schema.schema_type == "PROTOBUF":
-        return schema
+        return as_text(schema)
     try:
         found = json.loads(schema.text)
     except (ValueError, RecursionError):

@@ -202,6 +202,10 @@ class Behaviour:
     """What the death of brokers does to leader epochs and high watermarks."""
     records: RecordRules = RECORDS_0_9
     """How groups and offsets stand in `__consumer_offsets`."""
+    checks_sessions_first: bool = False
+    """JoinGroup refuses a session timeout before it says that another broker coordinates, or that
+    this one loads: seen in 4.1.1 and 4.3.0, not in 3.9.1.
+    """
     longest_session_ms: int = 30_000
     """`group.max.session.timeout.ms`."""
     has_empty_groups: bool = False

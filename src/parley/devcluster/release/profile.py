@@ -265,6 +265,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             lists_while_loading=False,
             knows_group_resources=True,
             group_operations=0b1101_0100_1000,
+            checks_sessions_first=True,
             # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).
             closes={int(ApiKey.PRODUCE): VersionRange(0, 2)},
         ),

@@ -47,6 +47,11 @@ class Extent(NamedTuple):
         return self.slab.view[self.start : self.end]
 
 
+def whole(memory: Bytes) -> Extent:
+    """Return memory that nobody writes any more as an extent of its own."""
+    return Extent(Slab(memory, len(memory)), 0, len(memory))
+
+
 Part = Extent | Bytes | tuple[Bytes, Bytes]
 """What may be appended: bytes to copy (a pair is one run in two), or an extent to share."""
 
@@ -110,7 +115,7 @@ class MemoryStore:
         needed = middle + len(rest)
         slab = self._slab
         if needed > ALONE_BYTES:  # else up to half of each slab would stay empty
-            return Extent(Slab(b"".join((head, rest)), needed), 0, needed)
+            return whole(b"".join((head, rest)))
         if slab is None or slab.used + needed > slab.size:
             usual = FIRST_SLAB_BYTES if slab is None else min(slab.size * 2, LARGEST_SLAB_BYTES)
             self._slab = slab = Slab(bytearray(max(usual, needed)))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from parley.devcluster.state.image import NO_LEADER
 from parley.devcluster.state.log.batches import LEADER_EPOCH_AT, MAGIC_AT, BatchFacts, Bytes, walk
-from parley.devcluster.state.log.bytestore import Part
+from parley.devcluster.state.log.bytestore import Part, whole
 from parley.devcluster.state.log.epochs import EpochCache, EpochEnd
 from parley.devcluster.state.log.log import Log
 from parley.devcluster.state.log.producers import (
@@ -45,12 +45,13 @@ class Prepared(NamedTuple):
     `facts` describes the magic-2 batch, counted from offset 0, and is None for the older formats.
     Where `finish` is None the leader writes offset and epoch into the first 16 bytes of `data`;
     else `finish(base offset, leader epoch)` gives the final bytes (the CRC covers what changes
-    there).
+    there). `is_own` says that nobody else sees `data`, a bytearray: the log may keep it.
     """
 
     data: Bytes
     facts: BatchFacts | None
     finish: Callable[[int, int], Bytes] | None = None
+    is_own: bool = False
 
 
 Run = tuple[Sequence[BatchFacts], Part]
@@ -180,7 +181,7 @@ class Replica:
         if one.finish is not None or one.facts is None:
             data = one.data if one.finish is None else one.finish(base_offset, self.leader_epoch)
             return [facts for _, facts in walk(data)], data
-        head = bytearray(one.data[:MAGIC_AT])
+        head = memoryview(one.data) if one.is_own else bytearray(one.data[:MAGIC_AT])
         head[0:8] = base_offset.to_bytes(8, "big")
         head[LEADER_EPOCH_AT:MAGIC_AT] = self.leader_epoch.to_bytes(4, "big")
         facts = one.facts._replace(
@@ -188,6 +189,8 @@ class Replica:
             last_offset=base_offset + one.facts.last_offset - one.facts.base_offset,
             leader_epoch=self.leader_epoch,
         )
+        if one.is_own:
+            return (facts,), whole(one.data)
         return (facts,), (head, memoryview(one.data)[MAGIC_AT:])
 
     def _note(self, run: Sequence[BatchFacts]) -> None:

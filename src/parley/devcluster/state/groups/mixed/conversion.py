@@ -58,7 +58,7 @@ def upgraded(old: ClassicGroup, settings: Settings, known: KnownTopics) -> Consu
         group.members[member.id], group.target[member.id] = member, member.assignment.owned
         group.changed.add(member.id)
     wanted = group.subscribed_topics
-    group.metadata = {name: known[name] for name in sorted(wanted & known.keys())}
+    group.know({name: known[name] for name in wanted & known.keys()}, {})
     return group
 
 

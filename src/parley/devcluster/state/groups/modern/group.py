@@ -2,8 +2,9 @@
 (KIP-848).
 
 Rules of this file:
-1. Three epochs: the group's rises with subscriptions and with the topics' metadata, the target's
-   follows it when an assignor has run, each member's follows the target's (H22, reconciliation).
+1. Three epochs: the group's rises with subscriptions and with the topics' metadata, from 4.1 on
+   also with their replicas' racks (KIP-1101); the target's follows it when an assignor has run,
+   each member's follows the target's (H22, reconciliation).
 2. A heartbeat is checked before it changes anything.
 3. A target is computed by the heartbeat that finds it out of date, from 4.3 on not before the
    assignment interval has passed since the last one (H23).
@@ -32,6 +33,13 @@ from parley.devcluster.state.groups.modern.members import (
     Subscription,
 )
 from parley.devcluster.state.groups.modern.reconciliation import next_assignment
+from parley.devcluster.state.groups.record_parts import (
+    Racks,
+    RacksOf,
+    Topics as KnownTopics,
+    no_racks,
+    topics_hash,
+)
 from parley.devcluster.state.refused import Refused
 from parley.errors.codes import (
     FENCED_INSTANCE_ID,
@@ -62,9 +70,11 @@ class Topics:
     name, and how to match names.
     """
 
-    known: Mapping[str, tuple[bytes, int]]
+    known: KnownTopics
     matching: Callable[[str], frozenset[str]]
     """Raises Refused (INVALID_REGULAR_EXPRESSION)."""
+    racks: RacksOf = no_racks
+    """The racks of a topic's replicas, where the coordinator's release looks at them."""
 
 
 class ConsumerGroup:
@@ -84,6 +94,13 @@ class ConsumerGroup:
         """Id and number of partitions of each topic that is subscribed to and exists,
         as of the last heartbeat.
         """
+        self.metadata_hash = 0
+        """Of these topics and their racks; after a restart what the log has (KIP-1101)."""
+        self.rose = False
+        """Whether the epoch has risen since it was written last."""
+        self._racks: dict[str, Racks] = {}
+        self._seen: tuple[object, ...] | None = None
+        """The topics and racks that the hash is of, None where nobody has seen them."""
         self.targeted_at_ms: int | None = None
 
     @property
@@ -251,6 +268,8 @@ class ConsumerGroup:
         self.target.pop(member_id, None)
         self.changed.add(member_id)
         self.epoch += 1
+        wanted = self.subscribed_topics & self.metadata.keys()
+        self.know({name: self.metadata[name] for name in wanted}, self._racks)
 
     # -- epochs and targets ------------------------------------------------------------------------
 
@@ -258,17 +277,32 @@ class ConsumerGroup:
         """Raise the group's epoch where something has changed, and compute the target
         that it asks for (rule 1).
         """
-        wanted = self.subscribed_topics
-        metadata = {name: topics.known[name] for name in sorted(wanted & topics.known.keys())}
-        if changed or metadata != self.metadata:
+        wanted = sorted(self.subscribed_topics & topics.known.keys())
+        racks = {name: found for name in wanted if (found := topics.racks(name))}
+        if self.know({name: topics.known[name] for name in wanted}, racks) or changed:
             self.epoch += 1
-            self.metadata = metadata
+            self.rose = True
         early = (
             self.targeted_at_ms is not None
             and now_ms < self.targeted_at_ms + self.settings.assignment_interval_ms
         )
         if self.epoch > self.target_epoch and not early:
             self._retarget(now_ms)
+
+    def know(self, topics: KnownTopics, racks: Mapping[str, Racks]) -> bool:
+        """Take the topics as they are now; return whether those before had another hash."""
+        now = dict(sorted(topics.items())), {n: r for n, r in racks.items() if n in topics}
+        if now == self._seen:
+            return False
+        self._seen, before = now, self.metadata_hash
+        self.metadata, self._racks = now
+        self.metadata_hash = topics_hash(*now)
+        return self.metadata_hash != before
+
+    def loaded(self, topics: KnownTopics, metadata_hash: int) -> None:
+        """Take what a log says: the next heartbeat holds its hash against the topics of then."""
+        self.metadata, self.metadata_hash = dict(sorted(topics.items())), metadata_hash
+        self._seen = None
 
     def _retarget(self, now_ms: int) -> None:
         counts = dict(self.metadata.values())

@@ -13,8 +13,8 @@
 Rules of this file:
 1. The order within one step is Kafka's: members, expressions, the group, targets, what members own.
    Of a member that left everything gets its tombstone first (H17).
-2. The hash of the topics is one of our own: to a real broker it is out of date, which makes it
-   compute the target again.
+2. The hash of the topics is the group's own knowledge, as in Kafka: after a restart it is what the
+   log says, until a heartbeat holds it against the topics of now.
 """
 
 from __future__ import annotations
@@ -61,8 +61,7 @@ def group_records(
     found = [tombstone for name in gone for tombstone in _member_tombstones(group.name, name)]
     found += [_member_record(group.name, group.members[name]) for name in present]
     found += _expression_records(group, now_ms)
-    if not rules.hashes_topics:
-        found.append(_topics_record(group))
+    found.append(_no_topics_record(group) if rules.hashes_topics else _topics_record(group))
     found.append(_epoch_record(group, rules))
     found += [_target_record(group, name) for name in present]
     found.append(_target_epoch_record(group, rules))
@@ -81,7 +80,7 @@ def no_group_records(group: ConsumerGroup) -> list[GroupRecord]:
     found += [_expression_tombstone(name, regex) for regex in sorted(group.kept_expressions)]
     found += [
         GroupRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=name), None),
-        GroupRecord(ConsumerGroupPartitionMetadataKey(group_id=name), None),
+        _no_topics_record(group),
         GroupRecord(ConsumerGroupMetadataKey(group_id=name), None),
     ]
     return found
@@ -155,10 +154,15 @@ def _topics_record(group: ConsumerGroup) -> GroupRecord:
     return GroupRecord(ConsumerGroupPartitionMetadataKey(group_id=group.name), kind(topics=topics))
 
 
+def _no_topics_record(group: ConsumerGroup) -> GroupRecord:
+    """Return the tombstone of the topics: from 4.1 on they are a hash in the group's record."""
+    return GroupRecord(ConsumerGroupPartitionMetadataKey(group_id=group.name), None)
+
+
 def _epoch_record(group: ConsumerGroup, rules: RecordRules) -> GroupRecord:
     value = ConsumerGroupMetadataValue(
         epoch=group.epoch,
-        metadata_hash=topics_hash(group.metadata) if rules.hashes_topics else 0,
+        metadata_hash=group.metadata_hash if rules.hashes_topics else 0,
     )
     return GroupRecord(ConsumerGroupMetadataKey(group_id=group.name), value)
 
@@ -241,10 +245,11 @@ def load(group: ConsumerGroup, records: Iterable[GroupRecord], known: Topics) ->
         member.matched = group.kept_expressions.get(member.subscription.regex, frozenset())
         if member.id in currents:
             _give(member, currents[member.id])
-    if topics is None or hashed:  # a hash is of a later leader than topics, which have none
+    if topics is not None and not hashed:
+        group.loaded(topics, topics_hash(topics))
+    else:  # a hash is of a later leader than topics, which have none
         found = {name: known[name] for name in group.subscribed_topics & known.keys()}
-        topics = found if topics_hash(found) == hashed else {}
-    group.metadata = dict(sorted(topics.items()))
+        group.loaded(found, hashed)
 
 
 def _member_of(name: str, value: ConsumerGroupMemberMetadataValue) -> Member:

@@ -132,7 +132,7 @@ class ConsumerGroups:
 
     def write(self, group: ConsumerGroup, now_ms: int) -> None:
         """Write what has changed in a group. Raises OSError."""
-        if group.changed:
+        if group.changed or group.rose:
             self._write_group(group, (), now_ms)
 
     def _write_group(
@@ -142,6 +142,7 @@ class ConsumerGroups:
         records = group_records(group, group.changed, rules, now_ms)
         self._write(group.name, [*before, *records], now_ms)
         group.changed.clear()
+        group.rose = False
         group.kept_expressions = expressions_of(group)
 
     def load(

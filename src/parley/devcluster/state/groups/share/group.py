@@ -13,9 +13,15 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from parley.devcluster.state.groups.record_parts import (
+    Racks,
+    RacksOf,
+    Topics,
+    no_racks,
+    topics_hash,
+)
 from parley.devcluster.state.groups.share.assignor import Part, assign
 from parley.devcluster.state.groups.share.settings import ShareSettings
 from parley.devcluster.state.refused import Refused
@@ -77,6 +83,11 @@ class ShareGroup:
         self.target: dict[str, frozenset[Part]] = {}
         self.metadata: dict[str, tuple[bytes, int]] = {}
         """Id and number of partitions of each topic that is subscribed to and exists."""
+        self.metadata_hash = 0
+        """Of these topics and their racks; after a restart what the log has (KIP-1101)."""
+        self.rose = False
+        """Whether the epoch has risen since it was written last."""
+        self._racks: dict[str, Racks] = {}
         self.known: dict[bytes, int] = {}
         """How many partitions of each topic, by id, the group has begun to read (rule 4)."""
         self.changed: set[str] = set()
@@ -85,12 +96,17 @@ class ShareGroup:
         """When the target was computed, None where nobody knows."""
 
     @property
+    def subscribed_topics(self) -> frozenset[str]:
+        """The names that any member subscribes to."""
+        return frozenset[str]().union(*(member.topics for member in self.members.values()))
+
+    @property
     def state(self) -> str:
         """The state's name as ListGroups and ShareGroupDescribe have it."""
         return "Stable" if self.members else "Empty"
 
     def heartbeat(
-        self, said: ShareHeartbeat, topics: Mapping[str, tuple[bytes, int]], now_ms: int
+        self, said: ShareHeartbeat, topics: Topics, now_ms: int, racks: RacksOf = no_racks
     ) -> ShareAnswer:
         """Answer one heartbeat. Raises Refused, after which nothing has changed."""
         check_form(said)
@@ -104,7 +120,7 @@ class ShareGroup:
         member.rack = member.rack if said.rack is None else said.rack
         member.topics = member.topics if said.topics is None else said.topics
         member.client_id, member.client_host = said.client_id, said.client_host
-        self._refresh(topics, changed=member.topics != before, now_ms=now_ms)
+        self._refresh(topics, racks, changed=member.topics != before, now_ms=now_ms)
         assigned = member.assigned
         self._advance(member)
         member.session_due_ms = now_ms + self.settings.session_timeout_ms
@@ -135,6 +151,8 @@ class ShareGroup:
         self.target.pop(member_id, None)
         self.changed.add(member_id)
         self.epoch += 1
+        wanted = self.subscribed_topics & self.metadata.keys()
+        self._know({name: self.metadata[name] for name in wanted})
 
     def knows(self, part: Part) -> bool:
         """Whether the group has begun to read a partition."""
@@ -143,19 +161,22 @@ class ShareGroup:
 
     # -- epochs and targets ----------------------------------------------------------------------
 
-    def _refresh(
-        self, topics: Mapping[str, tuple[bytes, int]], *, changed: bool, now_ms: int
-    ) -> None:
-        wanted = frozenset[str]().union(*(member.topics for member in self.members.values()))
-        metadata = {name: topics[name] for name in sorted(wanted & topics.keys())}
-        if changed or metadata != self.metadata:
+    def _refresh(self, topics: Topics, racks: RacksOf, *, changed: bool, now_ms: int) -> None:
+        wanted, before = self.subscribed_topics & topics.keys(), self.metadata_hash
+        self._racks = {name: racks(name) for name in wanted}
+        self._know({name: topics[name] for name in wanted})
+        if changed or self.metadata_hash != before:
             self.epoch += 1
-            self.metadata = metadata
-            self.known.update(metadata.values())
+            self.rose = True
+            self.known.update(self.metadata.values())
         interval_ms, at_ms = self.settings.assignment_interval_ms, self.targeted_at_ms
         early = at_ms is not None and now_ms < at_ms + interval_ms
         if self.epoch > self.target_epoch and not early:
             self._retarget(now_ms)
+
+    def _know(self, topics: Topics) -> None:
+        self.metadata = dict(sorted(topics.items()))
+        self.metadata_hash = topics_hash(self.metadata, self._racks)
 
     def _retarget(self, now_ms: int) -> None:
         members = {

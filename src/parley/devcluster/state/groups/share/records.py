@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from parley.devcluster.state.groups.record_parts import Topics, by_topic, parts_of, topics_hash
+from parley.devcluster.state.groups.record_parts import Topics, by_topic, parts_of
 from parley.devcluster.state.groups.records import GroupRecord, RecordRules
 from parley.devcluster.state.groups.share.group import ShareGroup, ShareMember
 from parley.messages import (
@@ -88,7 +88,7 @@ def _member_record(group: str, member: ShareMember) -> GroupRecord:
 
 
 def _epoch_record(group: ShareGroup) -> GroupRecord:
-    value = ShareGroupMetadataValue(epoch=group.epoch, metadata_hash=topics_hash(group.metadata))
+    value = ShareGroupMetadataValue(epoch=group.epoch, metadata_hash=group.metadata_hash)
     return GroupRecord(ShareGroupMetadataKey(group_id=group.name), value)
 
 
@@ -141,11 +141,11 @@ def _partitions_record(group: ShareGroup, names: Mapping[bytes, str]) -> GroupRe
 
 def load(group: ShareGroup, records: Iterable[GroupRecord], topics: Topics) -> None:
     """Fill a new group with its records, in any order; `topics` are those that exist."""
-    hashed, counts = 0, dict(topics.values())
+    counts = dict(topics.values())
     currents: dict[str, ShareGroupCurrentMemberAssignmentValue] = {}
     for key, value in records:
         if isinstance(value, ShareGroupMetadataValue):
-            group.epoch, hashed = value.epoch, value.metadata_hash
+            group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
         elif isinstance(value, ShareGroupTargetAssignmentMetadataValue):
             group.target_epoch = value.assignment_epoch
             group.targeted_at_ms = value.assignment_timestamp or None
@@ -169,9 +169,8 @@ def load(group: ShareGroup, records: Iterable[GroupRecord], topics: Topics) -> N
         if member is not None:
             member.epoch, member.previous_epoch = now.member_epoch, now.previous_member_epoch
             member.assigned = parts_of(now.assigned_partitions)
-    subscribed = frozenset[str]().union(*(member.topics for member in group.members.values()))
-    found = {name: topics[name] for name in sorted(subscribed & topics.keys())}
-    group.metadata = found if topics_hash(found) == hashed else {}
+    wanted = sorted(group.subscribed_topics & topics.keys())
+    group.metadata = {name: topics[name] for name in wanted}
 
 
 def _member_of(name: str, value: ShareGroupMemberMetadataValue) -> ShareMember:

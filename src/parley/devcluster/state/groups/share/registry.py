@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from parley.devcluster.state.groups.record_parts import Topics
+from parley.devcluster.state.groups.record_parts import RacksOf, Topics, no_racks
 from parley.devcluster.state.groups.records import GroupRecord, RecordRules
 from parley.devcluster.state.groups.share.assignor import Part
 from parley.devcluster.state.groups.share.group import ShareAnswer, ShareGroup, ShareHeartbeat
@@ -84,6 +84,7 @@ class ShareGroups:
         topics: Topics,
         settings: ShareSettings,
         now_ms: int,
+        racks: RacksOf = no_racks,
     ) -> ShareAnswer:
         """Answer a heartbeat; a member that joins may make the group. Raises Refused or OSError."""
         group = self._groups.get(name)
@@ -93,11 +94,12 @@ class ShareGroups:
                 kind = "Share group" if said.epoch > 0 else "Group"
                 raise Refused(GROUP_ID_NOT_FOUND, f"{kind} {name} not found.")
         group.settings = settings
-        answer = group.heartbeat(said, topics, now_ms)
+        answer = group.heartbeat(said, topics, now_ms, racks)
         self._groups[name] = group
-        if group.changed:
+        if group.changed or group.rose:
             self._write_group(group, group.changed, now_ms)
             group.changed.clear()
+            group.rose = False
         return answer
 
     def delete(self, name: str) -> None:
