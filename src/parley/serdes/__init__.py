@@ -12,7 +12,8 @@ columns of Arrow.
 
 Map: `framing` lists the framings, `frames` is what they have in common: `confluent`, `apicurio`,
 `glue` and `single_object`, whose `fingerprint` is here too. `schemas` are texts and references;
-`formats` says what one can do once it is parsed, as `avro` and `json_schema` do. `serializer`,
+`formats` says what one can do once it is parsed, as `avro`, `json_schema` and `protobuf` do;
+`native` decodes columns by a compiled module, which has `scanned` their prefixes. `serializer`,
 `encoder` and `decoder` are the calls: `writer_schema` finds what is written, `writers` what was,
 and `faults` are what is wrong with values.
 """

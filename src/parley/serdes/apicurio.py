@@ -9,7 +9,7 @@ those with Confluent's framing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +21,7 @@ from parley.serdes.frames import (
     Framed,
     GlobalId,
     Headers,
+    Prefix,
     SchemaRef,
     framing_error,
     header_of,
@@ -61,6 +62,10 @@ class ApicurioPrefix:
         if not isinstance(schema, kind):
             raise wrong_schema(self.name, schema, kind.__name__)
         return Frame(b"".join((b"\x00", UINT64.pack(schema.number), payload)))
+
+    def prefix(self, names: Collection[str], *, is_key: bool = False) -> Prefix | None:
+        """Return the prefix."""
+        return Prefix(b"\x00", UINT64.size, ref=ContentId if self.content_ids else GlobalId)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ write the header leave the prefix out. `Confluent` reads both, as their deserial
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from parley.serdes.frames import (
     Frame,
     Framed,
     Headers,
+    Prefix,
     SchemaGuid,
     SchemaId,
     SchemaRef,
@@ -40,6 +41,7 @@ from parley.wire.primitives import encode_varint
 MAGIC_ID, MAGIC_GUID = 0, 1
 PREFIX_BYTES = 1 + UINT32.size
 _FIRST_MESSAGE = b"\x00"
+_PREFIX = Prefix(b"\x00", UINT32.size, ref=SchemaId)
 
 
 def header_name(is_key: bool) -> str:
@@ -74,6 +76,10 @@ class ConfluentPrefix:
             raise wrong_schema(self.name, schema, "SchemaId")
         way = _encoded(self.name, message_indexes, self.protobuf)
         return Frame(b"".join((b"\x00", UINT32.pack(schema.number), way, payload)))
+
+    def prefix(self, names: Collection[str], *, is_key: bool = False) -> Prefix | None:
+        """Return the prefix, if no message indexes follow it."""
+        return None if self.protobuf else _PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +163,10 @@ class Confluent:
         return ConfluentPrefix(self.protobuf).write(
             payload, schema, message_indexes=message_indexes
         )
+
+    def prefix(self, names: Collection[str], *, is_key: bool = False) -> Prefix | None:
+        """Return the prefix, where no header says more."""
+        return None if self.protobuf or header_name(is_key) in names else _PREFIX
 
 
 def _indexes(

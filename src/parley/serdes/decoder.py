@@ -19,8 +19,10 @@ from parley.errors import (
     SchemaNotFoundError,
     nearest_hint,
 )
-from parley.serdes.formats import GroupDecoder
-from parley.serdes.frames import Framing, Headers, SchemaRef, view_of
+from parley.serdes.formats import CompiledColumns, GroupDecoder
+from parley.serdes.frames import Framing, Headers, Prefixed, SchemaRef, view_of
+from parley.serdes.native import scan
+from parley.serdes.scanned import Scanned
 from parley.serdes.schemas import Schema, SchemaSource
 from parley.serdes.writers import Writers, framing_for
 from parley.types import Names, Several
@@ -52,7 +54,7 @@ class ColumnDecoder:
 
     `source` knows writers' schemas: a `SchemaRegistryClient`, or anything with its `get_schema_for`
     and `get_references`. `schema` is the reader's; with `columns` only those of its fields are
-    decoded. `value_format` is avro or json. `framing` is a name of
+    decoded. `value_format` is avro, json or protobuf. `framing` is a name of
     `parley.serdes.FRAMINGS`, or a framing; with "none" messages were written with `schema` itself,
     and with "single-object" (Avro) with it or one of `known`. `message` is the Protobuf message, by
     its full name; without it the schema's first. `on_schema_error` is "fail" (raise at the first
@@ -130,6 +132,41 @@ class ColumnDecoder:
         self, messages: pa.Array, headers: pa.Array | None = None, *, is_key: bool = False
     ) -> DecodedValues:
         """Return the columns of messages, and the faults of those that cannot be decoded."""
+        compiled: CompiledColumns | None = getattr(self._reader, "compiled", None)
+        if compiled is not None and isinstance(self._framing, Prefixed):
+            prefix = self._framing.prefix(_header_names(headers), is_key=is_key)
+            scanned = None if prefix is None else scan(messages, prefix)
+            if scanned is not None:
+                return self._decode_scanned(scanned, compiled, is_key)
+        return self._decode_each(messages, headers, is_key)
+
+    def _decode_scanned(
+        self, scanned: Scanned, compiled: CompiledColumns, is_key: bool
+    ) -> DecodedValues:
+        """Decode without a step of Python for each message that is as it should be."""
+        faults: dict[int, Fault] = {}
+        for row in scanned.bad:
+            try:
+                self._framing.read(view_of(memoryview(scanned.messages[row].as_buffer())))
+            except FramingError as error:
+                faults[row] = Fault("framing", str(error))
+        refs, needs_writer = scanned.refs(), self._reader.needs_writer
+        decoders = [self._decoder((ref, None), ref, None) for ref in refs]
+        usable = [None if isinstance(one, SchemaError) else one for one in decoders]
+        groups = memoryview(scanned.groups).cast("i")
+        if None in usable:
+            for row, group in enumerate(groups):
+                if group >= 0 and usable[group] is None:
+                    faults[row] = Fault("schema", str(decoders[group]), refs[group])
+        found = compiled.decode(scanned, usable)
+        for row, why in found.faults.items():
+            faults[row] = Fault("datum", why, refs[groups[row]] if needs_writer else None)
+        return DecodedValues(found.array, faults)
+
+    def _decode_each(
+        self, messages: pa.Array, headers: pa.Array | None, is_key: bool
+    ) -> DecodedValues:
+        """Decode with Python's framing of each message, and writer by writer."""
         groups: dict[object, list[tuple[int, memoryview]]] = {}
         refs: dict[object, tuple[SchemaRef | None, tuple[int, ...] | None]] = {}
         faults: dict[int, Fault] = {}
@@ -194,6 +231,14 @@ def _messages(
             found = headers[row].as_py() or ()
             listed = [(one["key"], one["value"]) for one in found]
         yield row, view_of(memoryview(message.as_buffer())), listed
+
+
+def _header_names(headers: pa.Array | None) -> list[str]:
+    """Return the names of all headers of a batch, each once."""
+    if headers is None or headers.null_count == len(headers):
+        return []
+    names: list[str] = headers.flatten().field("key").unique().to_pylist()
+    return names
 
 
 def _in_order(

@@ -10,13 +10,15 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
-from parley.errors import ConfigError, nearest_hint
+from parley.errors import ConfigError, NotInstalledError, nearest_hint
 from parley.serdes.frames import Buffer
 from parley.serdes.schemas import NamedSchema, Schema
 from parley.types import Names
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from parley.serdes.scanned import Scanned
 
 
 class DecodedGroup(NamedTuple):
@@ -41,8 +43,23 @@ class GroupDecoder(Protocol):
         ...
 
 
+class CompiledColumns(Protocol):
+    """Decodes the messages of many writers at once, each into its row."""
+
+    def decode(self, scanned: Scanned, decoders: Sequence[GroupDecoder | None]) -> DecodedGroup:
+        """Return columns of all messages.
+
+        `decoders` are those of the numbers that messages have; rows without one are null.
+        """
+        ...
+
+
 class ColumnReader(Protocol):
-    """A reader's schema, or some fields of it, as columns."""
+    """A reader's schema, or some fields of it, as columns.
+
+    One whose data a compiled decoder can read has `compiled`, too: `CompiledColumns`, or None where
+    that is not installed.
+    """
 
     data_type: pyarrow.DataType
     needs_writer: ClassVar[bool]
@@ -96,16 +113,24 @@ class ValueFormat(Protocol):
 _HOMES = {
     "avro": ("parley.serdes.avro.format", "AvroFormat"),
     "json": ("parley.serdes.json_schema.format", "JsonFormat"),
+    "protobuf": ("parley.serdes.protobuf.format", "ProtobufFormat"),
 }
 FORMATS = tuple(_HOMES)
 """The names that `value_format` takes."""
 
 
 def format_class(name: str) -> type[ValueFormat]:
-    """Return the class of a format. Raises ConfigError, with the nearest name, for others."""
+    """Return the class of a format. Raises ConfigError for others, with the nearest name, and where
+    the package that it needs is not installed.
+    """
     if name not in _HOMES:
         hint = nearest_hint(str(name), FORMATS)
         raise ConfigError(f'value_format="{name}" is none of {", ".join(FORMATS)}.{hint}')
     module, attribute = _HOMES[name]
-    found: type[ValueFormat] = getattr(importlib.import_module(module), attribute)
+    try:
+        found: type[ValueFormat] = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "google":
+            raise
+        raise NotInstalledError("protobuf", "protobuf") from error
     return found

@@ -7,10 +7,10 @@ number in the message, and raises FramingError and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from parley.errors import ConfigError, FramingError
 from parley.types import shown
@@ -138,8 +138,27 @@ class Frame:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What messages of a framing begin with: a marker, and a number of `width` bytes.
+
+    `ref` makes a reference of the number, None of what has no number.
+    """
+
+    marker: bytes = b""
+    width: int = 0
+    little: bool = False
+    ref: Callable[[int], SchemaRef] | None = None
+
+    def __len__(self) -> int:
+        return len(self.marker) + self.width
+
+
 class Framing(Protocol):
-    """How a message says which schema it was written with."""
+    """How a message says which schema it was written with.
+
+    A framing whose messages all begin alike may have a method `prefix`, too, as `Prefixed` has it.
+    """
 
     name: ClassVar[str]
 
@@ -156,6 +175,15 @@ class Framing(Protocol):
         message_indexes: Sequence[int] | None = None,
     ) -> Frame:
         """Put a key or value together. Raises ConfigError for a schema it cannot name."""
+        ...
+
+
+@runtime_checkable
+class Prefixed(Protocol):
+    """A framing that names the schema at the beginning of a message, always or sometimes."""
+
+    def prefix(self, names: Collection[str], *, is_key: bool = False) -> Prefix | None:
+        """Return the prefix of messages whose headers have these names; None if they say more."""
         ...
 
 
@@ -178,6 +206,10 @@ class Bare:
     ) -> Frame:
         """Return the data as it is; `schema` is not written anywhere."""
         return Frame(bytes(payload))
+
+    def prefix(self, names: Collection[str], *, is_key: bool = False) -> Prefix | None:
+        """Return a prefix of no bytes."""
+        return Prefix()
 
 
 def view_of(data: Buffer) -> memoryview:

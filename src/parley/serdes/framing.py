@@ -25,6 +25,8 @@ FRAMINGS: Mapping[str, Callable[[], Framing]] = {
     )
 }
 """Name -> what makes the framing with its defaults."""
+IN_HEADERS = frozenset((Confluent.name, ConfluentHeader.name, ApicurioHeaders.name))
+"""The framings that look at a record's headers."""
 
 
 def framing(name: str) -> Framing:

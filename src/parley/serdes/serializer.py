@@ -28,7 +28,7 @@ class Serializer:
     `registry` is a `SchemaRegistryClient`. `schema` is a Schema, or a text that the registry
     understands: "latest" (of `subject`), "id:7", "subject:orders-value:3", "file:orders.avsc".
     A schema that is not registered under `subject` is registered with `auto_register_schemas`, and
-    is an error without. `value_format` is avro or json; `framing` how a message names its
+    is an error without. `value_format` is avro, json or protobuf; `framing` how a message names its
     schema. Framings of headers have no function: use `frame`. `message` is the Protobuf message, by
     its full name. `ref` is what names the schema where this registry's protocol has no such name
     (AWS Glue's versions, Apicurio's global ids).
@@ -48,7 +48,7 @@ class Serializer:
         ref: SchemaRef | None = None,
         is_key: bool = False,
     ) -> None:
-        self._is_key = is_key
+        self.is_key = is_key
         self._written: Written | None = None
         self._schema = WriterSchema(
             registry,
@@ -96,7 +96,7 @@ class Serializer:
             payload = self._written.format.encode(value)
         except ValueFault as fault:
             raise SchemaEncodeError(fault.why, path=fault.path) from fault
-        return self._written.frame(payload, is_key=self._is_key)
+        return self._written.frame(payload, is_key=self.is_key)
 
 
 class Deserializer:
@@ -107,7 +107,8 @@ class Deserializer:
     as for `ColumnDecoder`; with framing="none" messages were written with `schema`.
 
     Avro's values are dicts, lists, texts, numbers, `Decimal`, dates and times of Python (numbers
-    for nanoseconds), and texts for UUIDs. Not for several threads at a time.
+    for nanoseconds), and texts for UUIDs. Protobuf's are messages of that package, of the type
+    that data name. Not for several threads at a time.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Deserializer:
     ) -> None:
         self._framing = framing_for(framing, value_format)
         self._writers = Writers(source, value_format, schema, known, message)
-        self._is_key = is_key
+        self.is_key = is_key
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._framing.name!r})"
@@ -138,7 +139,7 @@ class Deserializer:
             return None
         ref: SchemaRef | None = None
         try:
-            framed = self._framing.read(data, headers, is_key=self._is_key)
+            framed = self._framing.read(data, headers, is_key=self.is_key)
             ref = framed.schema
             writer = self._writers.of(ref)
             reader = self._writers.reader_or_none or writer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import ClassVar
@@ -13,6 +13,7 @@ from parley.serdes.frames import (
     Frame,
     Framed,
     Headers,
+    Prefix,
     SchemaRef,
     framing_error,
     refuse_indexes,
@@ -23,6 +24,7 @@ from parley.serdes.frames import (
 MARKER = b"\xc3\x01"
 _FINGERPRINT = Struct("<Q")
 PREFIX_BYTES = len(MARKER) + _FINGERPRINT.size
+_PREFIX = Prefix(MARKER, _FINGERPRINT.size, little=True, ref=Fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,7 @@ class SingleObject:
         if not isinstance(schema, Fingerprint):
             raise wrong_schema(self.name, schema, "Fingerprint")
         return Frame(b"".join((MARKER, _FINGERPRINT.pack(schema.number), payload)))
+
+    def prefix(self, names: Collection[str], *, is_key: bool = False) -> Prefix | None:
+        """Return the marker and the fingerprint."""
+        return _PREFIX

@@ -40,6 +40,7 @@ class Written:
     """A schema that messages are written with."""
 
     format: ValueFormat
+    schema: Schema
     ref: SchemaRef | None
     framing: Framing
 
@@ -101,7 +102,7 @@ class WriterSchema:
             chosen = self._schema
         schema = chosen.schema if isinstance(chosen, RegisteredSchema) else chosen
         found = parsed(self._format, schema, self._registry, self._message)
-        return Written(found, self._reference(chosen, found), self.framing)
+        return Written(found, schema, self._reference(chosen, found), self.framing)
 
     def _derived(self, kind: pyarrow.DataType) -> Schema:
         from parley.serdes.avro.derive import record_name

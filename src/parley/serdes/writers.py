@@ -67,7 +67,9 @@ class Writers:
         if ref not in self._by_ref:
             if self._source is None:
                 raise ConfigError(f"a message names {ref}, and there is no registry to ask for it")
-            self._by_ref[ref] = self.parsed(self._source.get_schema_for(ref))
+            # which of a writer's messages is meant matters where nobody else says it
+            message = self._message if self._reader is None else None
+            self._by_ref[ref] = self.parsed(self._source.get_schema_for(ref), message)
         return self._by_ref[ref]
 
     def parsed(self, schema: Schema, message: str | None = None) -> ValueFormat:

@@ -23,7 +23,7 @@ Convert = Callable[[object], object]
 MAX_PRECISION = 76
 """Of decimals in columns: those of 256 bits."""
 _DURATION = Struct("<III")
-_THOUSANDFOLD = ("timestamp-millis", "local-timestamp-millis", "time-millis")
+THOUSANDFOLD = ("timestamp-millis", "local-timestamp-millis", "time-millis")
 
 
 def conversion(reader: Primitive | Fixed | AvroType, written: str) -> Convert | None:
@@ -38,7 +38,7 @@ def conversion(reader: Primitive | Fixed | AvroType, written: str) -> Convert | 
         return as_text
     if logical is None:
         return None
-    if logical.name in _THOUSANDFOLD:
+    if logical.name in THOUSANDFOLD:
         return _thousandfold
     if logical.name == "decimal":
         return _decimal(logical.precision, logical.scale)
@@ -90,6 +90,16 @@ def default_value(kind: AvroType, value: Json, *, plain: bool = False) -> object
         return found
     except ValueError as error:
         raise SchemaError(f"the default {value!r} cannot be used: {error}") from error
+
+
+def enum_symbols(writer: Enum, reader: Enum) -> list[tuple[str | None, str]]:
+    """Return of each of the writer's symbols what the reader has, or why it has nothing."""
+    found: list[tuple[str | None, str]] = []
+    for symbol in writer.symbols:
+        known = symbol if symbol in reader.symbols else reader.default
+        why = f"the reader's {reader.name} has no symbol {symbol}, and no default"
+        found.append((known, why))
+    return found
 
 
 def _fixed(reader: Fixed) -> Convert | None:

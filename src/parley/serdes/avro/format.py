@@ -13,13 +13,15 @@ from parley.serdes.avro.column_values import Values, compile_column
 from parley.serdes.avro.columns import arrow_type
 from parley.serdes.avro.derive import avro_schema
 from parley.serdes.avro.model import AvroType, Record
+from parley.serdes.avro.native import AvroPlans
+from parley.serdes.avro.native_writing import writing_of
 from parley.serdes.avro.parse import parse_schema
 from parley.serdes.avro.reading import Read, compile_reader, read_datum
-from parley.serdes.avro.reference import ReferenceDecoder
 from parley.serdes.avro.writing import compile_writer, write_datum
 from parley.serdes.faults import RowFault, ValueFault, each_row
-from parley.serdes.formats import GroupDecoder, ValueFormat
+from parley.serdes.formats import CompiledColumns, GroupDecoder, ValueFormat
 from parley.serdes.frames import Buffer, Fingerprint
+from parley.serdes.native import NativeWriting
 from parley.serdes.schemas import NamedSchema, Schema
 from parley.types import Names, texts
 
@@ -37,6 +39,7 @@ class AvroFormat:
         self.parsed = parse_schema(schema.text, [one.schema.text for one in references])
         self._write = compile_writer(self.parsed)
         self._columns: dict[pa.DataType, Values] = {}
+        self._writings: dict[pa.DataType, NativeWriting | None] = {}
         self._reads: dict[int, tuple[AvroFormat, Read]] = {}
 
     @classmethod
@@ -53,11 +56,23 @@ class AvroFormat:
         """Return the datum of a value."""
         return write_datum(self._write, value)
 
+    def encode_messages(self, array: pa.Array, prefix: bytes) -> pa.Array | None:
+        """Return messages of a prefix and the datum of each row; None where only Python can."""
+        self._compiled(array.type)
+        if array.type not in self._writings:
+            self._writings[array.type] = writing_of(array.type, self.parsed)
+        writing = self._writings[array.type]
+        return None if writing is None else writing.encode(array, prefix)
+
+    def _compiled(self, kind: pa.DataType) -> Values:
+        values = self._columns.get(kind)
+        if values is None:
+            values = self._columns[kind] = compile_column(kind, self.parsed)
+        return values
+
     def encode_column(self, array: pa.Array) -> list[bytes | None]:
         """Return the datum of each row, None for null."""
-        values = self._columns.get(array.type)
-        if values is None:
-            values = self._columns[array.type] = compile_column(array.type, self.parsed)
+        values = self._compiled(array.type)
         try:
             rows = values(array)
         except ValueFault as fault:
@@ -91,8 +106,9 @@ class AvroColumns:
 
     def __init__(self, whole: AvroFormat, reader: AvroType) -> None:
         self._whole = whole
-        self._reader = reader
         self.data_type: pa.DataType = arrow_type(reader)
+        self._plans = AvroPlans(reader, self.data_type)
+        self.compiled: CompiledColumns | None = self._plans.compiled
 
     def group(
         self, writer: ValueFormat | None, message_indexes: tuple[int, ...] | None = None
@@ -100,7 +116,7 @@ class AvroColumns:
         """Return what decodes the data of a writer, the schema itself where it is None."""
         written = self._whole if writer is None else writer
         assert isinstance(written, AvroFormat)
-        return ReferenceDecoder(written.parsed, self._reader)
+        return self._plans.decoder_for(written.parsed)
 
 
 def _projected(schema: AvroType, columns: Names | None) -> AvroType:

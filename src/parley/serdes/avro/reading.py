@@ -1,38 +1,33 @@
 """One datum to one Python value: what a writer's schema wrote, as a reader's schema wants it.
 
-`compile_reader` walks both schemas once and returns a function of a `Datum`; what the reader does
-not want is skipped and not built. Values are those that Arrow's builders take: numbers for dates
-and times, `Decimal`, texts for enums and UUIDs, a dict for a record. With `plain` they are those
-that programs want: dates and times of Python, a dict for a map, and a union's value as it is.
+`compile_reader` has both schemas walked once (`resolving`) and returns a function of a `Datum`:
+what the reader does not want is skipped. Values are those that Arrow's builders take:
+numbers for dates and times, `Decimal`, texts for enums and UUIDs, a dict for a record. With `plain`
+they are those that programs want: dates and times of Python, a dict for a map, and a union's value
+as it is.
 
 Rules of this file:
 1. Foreign bytes raise DatumFault and nothing else. A length is compared with the bytes that are
    left, a number of items with what they can be; nesting ends where Python's does.
-2. What a reader cannot have of a writer is found when a datum has it: a union's branch, a symbol.
-   All else is found when the function is made (SchemaError).
+2. The compiled decoder (native-schemas/src) says the same of the same bytes, word for word.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct
 
-from parley.errors import SchemaError
-from parley.serdes.avro.conversions import Convert, as_text, conversion, default_value
-from parley.serdes.avro.logical import plain_value
-from parley.serdes.avro.model import (
-    Array,
-    AvroType,
-    Enum,
-    Field,
-    Fixed,
-    Map,
-    Primitive,
-    Record,
-    Union,
+from parley.serdes.avro.conversions import (
+    Convert,
+    as_text,
+    conversion,
+    default_value,
+    enum_symbols,
 )
-from parley.serdes.avro.resolution import incompatibilities, paired_fields
-from parley.serdes.avro.unions import UnionShape, member_name, union_shape
+from parley.serdes.avro.logical import plain_value
+from parley.serdes.avro.model import AvroType, Enum, Field, Fixed, Primitive, Record, Union
+from parley.serdes.avro.resolving import resolve
+from parley.serdes.avro.unions import member_name
 from parley.serdes.faults import DatumFault
 from parley.serdes.frames import Buffer
 
@@ -109,167 +104,84 @@ def compile_reader(writer: AvroType, reader: AvroType, *, plain: bool = False) -
 
     Raises SchemaError where nothing can be read that way.
     """
-    return _Compiler(plain).read(writer, reader)
+    return resolve(writer, reader, _Functions(plain))
 
 
-class _Compiler:
+class _Functions:
+    """Makes functions of what `resolving` finds."""
+
     def __init__(self, plain: bool) -> None:
         self._plain = plain
-        self._skips: dict[int, Read] = {}
 
-    # -- reading -------------------------------------------------------------------------------
-
-    def read(self, writer: AvroType, reader: AvroType) -> Read:
-        if isinstance(writer, Union):
-            return self._read_branches(writer, reader)
-        if isinstance(reader, Union):
-            return self._into_union(writer, reader)
-        if isinstance(writer, Record) and isinstance(reader, Record):
-            return self._read_record(writer, reader)
-        if isinstance(writer, Array) and isinstance(reader, Array):
-            return _read_list(self.read(writer.items, reader.items))
-        if isinstance(writer, Map) and isinstance(reader, Map):
-            return _read_map(self.read(writer.values, reader.values), as_dict=self._plain)
-        wrong = incompatibilities(reader, writer)
-        if wrong:
-            raise SchemaError(wrong[0].why, path=wrong[0].path)
-        if isinstance(writer, Enum) and isinstance(reader, Enum):
-            return _read_enum(writer, reader)
-        if isinstance(writer, Fixed) and isinstance(reader, Fixed):
-            return _read_fixed(writer.size, conversion(reader, "fixed"))
-        assert isinstance(writer, Primitive)
-        read = _read_primitive(writer.kind, conversion(reader, writer.kind))
+    def primitive(self, kind: str, reader: Primitive) -> Read:
+        read = _read_primitive(kind, conversion(reader, kind))
         convert = plain_value(reader) if self._plain else None
         return read if convert is None else _converted(read, convert)
 
-    def _read_branches(self, writer: Union, reader: AvroType) -> Read:
-        reads: list[Read] = []
-        usable = 0
-        why = ""
-        for branch in writer.branches:
-            try:
-                reads.append(self.read(branch, reader))
-                usable += 1
-            except SchemaError as error:
-                why = str(error)
-                reads.append(_unreadable(branch.kind, why))
-        if not usable:
-            raise SchemaError(f"no branch of the writer's union can be read: {why}")
+    def fixed(self, size: int, reader: Fixed) -> Read:
+        return _read_fixed(size, conversion(reader, "fixed"))
 
+    def enum(self, writer: Enum, reader: Enum) -> Read:
+        return _read_enum(writer, reader)
+
+    def array(self, item: Read) -> Read:
+        return _read_list(item)
+
+    def map(self, value: Read) -> Read:
+        return _read_map(value, as_dict=self._plain)
+
+    def branches(self, branches: Sequence[Read]) -> Read:
         def read(datum: Datum) -> object:
             index = datum.number()
-            if not 0 <= index < len(reads):
+            if not 0 <= index < len(branches):
                 raise datum.fault(f"the union has no branch {index}")
-            return reads[index](datum)
+            return branches[index](datum)
 
         return read
 
-    def _into_union(self, writer: AvroType, reader: Union) -> Read:
-        index = _branch_for(writer, reader)
-        inner = self.read(writer, reader.branches[index])
-        wrapped = union_shape(reader) is UnionShape.MEMBERS and not self._plain
-        return _member(inner, reader, index) if wrapped else inner
+    def unreadable(self, why: str) -> Read:
+        def read(datum: Datum) -> object:
+            raise datum.fault(why)
 
-    def _read_record(self, writer: Record, reader: Record) -> Read:
-        wrong = [one for one in incompatibilities(reader, writer) if not one.path]
-        if wrong:
-            raise SchemaError(wrong[0].why)
-        wanted: dict[int, tuple[str, AvroType]] = {}
-        absent: list[Field] = []
-        for one, written in paired_fields(reader, writer):
-            if written is not None:
-                wanted[id(written)] = (one.name, one.type)
-            elif one.has_default:
-                absent.append(one)
-            else:
-                raise SchemaError(
-                    f"{writer.name} has no such field, and the reader has no default",
-                    path=one.name,
-                )
-        steps: list[tuple[str | None, Read]] = []
-        for field in writer.fields:
-            name, kind = wanted.get(id(field), (None, field.type))
-            try:
-                step = self.skip(field.type) if name is None else self.read(field.type, kind)
-            except SchemaError as error:
-                inner = f"{field.name}.{error.path}" if error.path else field.name
-                raise SchemaError(error.problem, path=inner) from error
-            steps.append((name, step))
-        return _read_fields(steps, absent, self._plain)
+        return read
 
-    # -- skipping ------------------------------------------------------------------------------
+    def member(self, inner: Read, reader: Union, index: int) -> Read:
+        name = None if self._plain else member_name(reader, index)
+        return inner if name is None else lambda datum: {name: inner(datum)}
 
-    def skip(self, writer: AvroType) -> Read:
-        """Return what passes over a value. Records may contain themselves."""
-        known = self._skips.get(id(writer))
-        if known is not None:
-            return known
-        if isinstance(writer, Record):
-            steps: list[Read] = []
+    def record(
+        self, reader: Record, steps: Sequence[tuple[Field | None, Read]], absent: Sequence[Field]
+    ) -> Read:
+        named = [(None if field is None else field.name, step) for field, step in steps]
+        return _read_fields(named, absent, self._plain)
 
-            def skip_record(datum: Datum) -> object:
-                for step in steps:
-                    step(datum)
-                return None
+    def skip_primitive(self, kind: str) -> Read:
+        return _read_primitive(kind, None)
 
-            self._skips[id(writer)] = skip_record
-            steps += [self.skip(field.type) for field in writer.fields]
-            return skip_record
-        made = self._made_skip(writer)
-        self._skips[id(writer)] = made
-        return made
+    def skip_fixed(self, size: int) -> Read:
+        return _read_fixed(size, None)
 
-    def _made_skip(self, writer: AvroType) -> Read:
-        if isinstance(writer, Union):
-            branches = [self.skip(one) for one in writer.branches]
+    def skip_enum(self) -> Read:
+        return lambda datum: datum.number(2**31)
 
-            def skip_branch(datum: Datum) -> object:
-                index = datum.number()
-                if not 0 <= index < len(branches):
-                    raise datum.fault(f"the union has no branch {index}")
-                return branches[index](datum)
+    def skip_array(self, item: Read) -> Read:
+        return _read_list(item, kept=False)
 
-            return skip_branch
-        if isinstance(writer, Array):
-            return _read_list(self.skip(writer.items), kept=False)
-        if isinstance(writer, Map):
-            return _read_map(self.skip(writer.values), kept=False)
-        if isinstance(writer, Fixed):
-            return _read_fixed(writer.size, None)
-        if isinstance(writer, Enum):
-            return lambda datum: datum.number(2**31)
-        assert isinstance(writer, Primitive)
-        return _read_primitive(writer.kind, None)
+    def skip_map(self, value: Read) -> Read:
+        return _read_map(value, kept=False)
+
+    def skip_record(self, fields: Sequence[Read]) -> Read:
+        def skip(datum: Datum) -> object:
+            for step in fields:
+                step(datum)
+            return None
+
+        return skip
 
 
-def _unreadable(kind: str, why: str) -> Read:
-    def read(datum: Datum) -> object:
-        raise datum.fault(f"a {kind} of the writer's union cannot be read ({why})")
-
-    return read
-
-
-def _branch_for(writer: AvroType, reader: Union) -> int:
-    """Return the reader's branch for a writer's type: the same one, else one that reads it."""
-    same: list[int] = []
-    possible: list[int] = []
-    for index, branch in enumerate(reader.branches):
-        if incompatibilities(branch, writer):
-            continue
-        possible.append(index)
-        if branch.kind == writer.kind:
-            same.append(index)
-    if not possible:
-        raise SchemaError(f"no branch of the reader's union reads {writer.kind}")
-    return (same or possible)[0]
-
-
-def _member(inner: Read, reader: Union, index: int) -> Read:
-    name = member_name(reader, index)
-    return inner if name is None else lambda datum: {name: inner(datum)}
-
-
-def _read_fields(steps: list[tuple[str | None, Read]], absent: list[Field], plain: bool) -> Read:
+def _read_fields(
+    steps: Sequence[tuple[str | None, Read]], absent: Sequence[Field], plain: bool
+) -> Read:
     def defaults() -> dict[str, object]:
         return {one.name: default_value(one.type, one.default, plain=plain) for one in absent}
 
@@ -330,17 +242,15 @@ def _read_map(item: Read, *, kept: bool = True, as_dict: bool = False) -> Read:
 
 
 def _read_enum(writer: Enum, reader: Enum) -> Read:
-    symbols = [one if one in reader.symbols else reader.default for one in writer.symbols]
+    symbols = enum_symbols(writer, reader)
 
     def read(datum: Datum) -> object:
         index = datum.number(2**31)
         if not 0 <= index < len(symbols):
             raise datum.fault(f"the enum {writer.name} has no symbol {index}")
-        symbol = symbols[index]
+        symbol, why = symbols[index]
         if symbol is None:
-            raise datum.fault(
-                f"the reader's {reader.name} has no symbol {writer.symbols[index]}, and no default"
-            )
+            raise datum.fault(why)
         return symbol
 
     return read

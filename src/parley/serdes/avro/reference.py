@@ -19,8 +19,8 @@ class ReferenceDecoder:
         self._type = arrow_type(reader)
         # what is null as a whole becomes a null row, whatever the reader says
         nullable = isinstance(reader, Union) or reader.kind == "null"
-        wanted = reader if nullable else Union((Primitive("null"), reader))
-        self._read = compile_reader(writer, wanted)
+        self.reader = reader if nullable else Union((Primitive("null"), reader))
+        self._read = compile_reader(writer, self.reader)
 
     def decode(self, datums: Sequence[Buffer]) -> DecodedGroup:
         """Return columns of all datums."""

@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from parley.errors import ConfigError, nearest_hint
 from parley.serdes.faults import each_row
-from parley.serdes.formats import GroupDecoder, ValueFormat
+from parley.serdes.formats import CompiledColumns, GroupDecoder, ValueFormat
 from parley.serdes.frames import Buffer
 from parley.serdes.json_schema.derive import json_schema
-from parley.serdes.json_schema.reading import JsonGroupDecoder, read_json
+from parley.serdes.json_schema.native import decoder_of
+from parley.serdes.json_schema.reading import read_json
 from parley.serdes.json_schema.shapes import Kind, Shape, arrow_type, parse_shape
 from parley.serdes.json_schema.writing import Convert, compile_column, compile_writer, json_text
 from parley.serdes.schemas import NamedSchema, Schema
@@ -75,7 +76,8 @@ class JsonColumns:
 
     def __init__(self, shape: Shape) -> None:
         self.data_type: pa.DataType = arrow_type(shape)
-        self._decoder = JsonGroupDecoder(shape)
+        self.compiled: CompiledColumns | None
+        self._decoder, self.compiled = decoder_of(shape, self.data_type)
 
     def group(
         self, writer: ValueFormat | None, message_indexes: tuple[int, ...] | None = None

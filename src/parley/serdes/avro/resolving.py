@@ -1,0 +1,206 @@
+"""What of a writer's data becomes what of a reader's: both schemas are walked once, together.
+
+`resolve` decides; a `Builder` makes of it what reads: functions of Python (`reading`) or a plan for
+the compiled decoder (`native`). What a reader cannot have of a writer is found when a datum has it,
+if it is a branch of a union or a symbol. All else raises SchemaError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+from parley.errors import SchemaError
+from parley.serdes.avro.model import (
+    Array,
+    AvroType,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Primitive,
+    Record,
+    Union,
+)
+from parley.serdes.avro.resolution import incompatibilities, paired_fields
+from parley.serdes.avro.unions import UnionShape, union_shape
+
+Made = TypeVar("Made")
+
+
+class Builder(Protocol[Made]):
+    """Makes what reads, or passes over, a value of a writer."""
+
+    def primitive(self, kind: str, reader: Primitive) -> Made: ...
+
+    def fixed(self, size: int, reader: Fixed) -> Made: ...
+
+    def enum(self, writer: Enum, reader: Enum) -> Made: ...
+
+    def array(self, item: Made) -> Made: ...
+
+    def map(self, value: Made) -> Made: ...
+
+    def branches(self, branches: Sequence[Made]) -> Made:
+        """Of a writer's union, read or passed over."""
+        ...
+
+    def unreadable(self, why: str) -> Made:
+        """Of a branch that the reader has no place for."""
+        ...
+
+    def member(self, inner: Made, reader: Union, index: int) -> Made:
+        """Of a branch of the reader's union, which in columns is a struct."""
+        ...
+
+    def record(
+        self, reader: Record, steps: Sequence[tuple[Field | None, Made]], absent: Sequence[Field]
+    ) -> Made:
+        """`steps` are the writer's fields with the reader's, `absent` those with defaults."""
+        ...
+
+    def skip_primitive(self, kind: str) -> Made: ...
+
+    def skip_fixed(self, size: int) -> Made: ...
+
+    def skip_enum(self) -> Made: ...
+
+    def skip_array(self, item: Made) -> Made: ...
+
+    def skip_map(self, value: Made) -> Made: ...
+
+    def skip_record(self, fields: Sequence[Made]) -> Made:
+        """`fields` are filled in afterwards: the record may contain itself."""
+        ...
+
+
+def resolve(writer: AvroType, reader: AvroType, make: Builder[Made]) -> Made:
+    """Return what reads a writer's data as a reader wants it.
+
+    Raises SchemaError where nothing can be read that way.
+    """
+    return _Resolver(make).read(writer, reader)
+
+
+class _Resolver(Generic[Made]):
+    def __init__(self, make: Builder[Made]) -> None:
+        self._make = make
+        self._skips: dict[int, Made] = {}
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def read(self, writer: AvroType, reader: AvroType) -> Made:
+        if isinstance(writer, Union):
+            return self._read_branches(writer, reader)
+        if isinstance(reader, Union):
+            return self._into_union(writer, reader)
+        if isinstance(writer, Record) and isinstance(reader, Record):
+            return self._read_record(writer, reader)
+        if isinstance(writer, Array) and isinstance(reader, Array):
+            return self._make.array(self.read(writer.items, reader.items))
+        if isinstance(writer, Map) and isinstance(reader, Map):
+            return self._make.map(self.read(writer.values, reader.values))
+        wrong = incompatibilities(reader, writer)
+        if wrong:
+            raise SchemaError(wrong[0].why, path=wrong[0].path)
+        if isinstance(writer, Enum) and isinstance(reader, Enum):
+            return self._make.enum(writer, reader)
+        if isinstance(writer, Fixed) and isinstance(reader, Fixed):
+            return self._make.fixed(writer.size, reader)
+        assert isinstance(writer, Primitive)
+        assert isinstance(reader, Primitive)
+        return self._make.primitive(writer.kind, reader)
+
+    def _read_branches(self, writer: Union, reader: AvroType) -> Made:
+        reads: list[Made] = []
+        usable = 0
+        why = ""
+        for branch in writer.branches:
+            try:
+                reads.append(self.read(branch, reader))
+                usable += 1
+            except SchemaError as error:
+                why = str(error)
+                said = f"a {branch.kind} of the writer's union cannot be read ({why})"
+                reads.append(self._make.unreadable(said))
+        if not usable:
+            raise SchemaError(f"no branch of the writer's union can be read: {why}")
+        return self._make.branches(reads)
+
+    def _into_union(self, writer: AvroType, reader: Union) -> Made:
+        index = _branch_for(writer, reader)
+        inner = self.read(writer, reader.branches[index])
+        if union_shape(reader) is UnionShape.MEMBERS:
+            return self._make.member(inner, reader, index)
+        return inner
+
+    def _read_record(self, writer: Record, reader: Record) -> Made:
+        wrong = [one for one in incompatibilities(reader, writer) if not one.path]
+        if wrong:
+            raise SchemaError(wrong[0].why)
+        wanted: dict[int, Field] = {}
+        absent: list[Field] = []
+        for one, written in paired_fields(reader, writer):
+            if written is not None:
+                wanted[id(written)] = one
+            elif one.has_default:
+                absent.append(one)
+            else:
+                raise SchemaError(
+                    f"{writer.name} has no such field, and the reader has no default",
+                    path=one.name,
+                )
+        steps: list[tuple[Field | None, Made]] = []
+        for field in writer.fields:
+            into = wanted.get(id(field))
+            try:
+                step = self.skip(field.type) if into is None else self.read(field.type, into.type)
+            except SchemaError as error:
+                inner = f"{field.name}.{error.path}" if error.path else field.name
+                raise SchemaError(error.problem, path=inner) from error
+            steps.append((into, step))
+        return self._make.record(reader, steps, absent)
+
+    # -- skipping ------------------------------------------------------------------------------
+
+    def skip(self, writer: AvroType) -> Made:
+        """Return what passes over a value. Records may contain themselves."""
+        known = self._skips.get(id(writer))
+        if known is not None:
+            return known
+        if isinstance(writer, Record):
+            fields: list[Made] = []
+            record = self._skips[id(writer)] = self._make.skip_record(fields)
+            fields += [self.skip(field.type) for field in writer.fields]
+            return record
+        made = self._skips[id(writer)] = self._made_skip(writer)
+        return made
+
+    def _made_skip(self, writer: AvroType) -> Made:
+        if isinstance(writer, Union):
+            return self._make.branches([self.skip(one) for one in writer.branches])
+        if isinstance(writer, Array):
+            return self._make.skip_array(self.skip(writer.items))
+        if isinstance(writer, Map):
+            return self._make.skip_map(self.skip(writer.values))
+        if isinstance(writer, Fixed):
+            return self._make.skip_fixed(writer.size)
+        if isinstance(writer, Enum):
+            return self._make.skip_enum()
+        assert isinstance(writer, Primitive)
+        return self._make.skip_primitive(writer.kind)
+
+
+def _branch_for(writer: AvroType, reader: Union) -> int:
+    """Return the reader's branch for a writer's type: the same one, else one that reads it."""
+    same: list[int] = []
+    possible: list[int] = []
+    for index, branch in enumerate(reader.branches):
+        if incompatibilities(branch, writer):
+            continue
+        possible.append(index)
+        if branch.kind == writer.kind:
+            same.append(index)
+    if not possible:
+        raise SchemaError(f"no branch of the reader's union reads {writer.kind}")
+    return (same or possible)[0]
