@@ -47,7 +47,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     for left in reversed(range(sparks.MOST_STARTS)):
-        session = builder.getOrCreate()
+        with sparks.unpacked_home(folder / str(left)):
+            session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
         if not left or sparks.finds_parley(session):
             break

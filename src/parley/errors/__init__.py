@@ -27,10 +27,12 @@ same request be sent again (`retriable`, `refresh_metadata`).
       CommitFailedError       offsets or acknowledgements that a group did not take, by partition
       TransactionError        what became of a transaction; `transactions` lists the kinds
       RegistryError           a schema registry refused; `schemas` lists the kinds
+      LakeError               a table could not be opened, or did not take a batch
+      RecordDeserializationError a consumer's deserializer raised; names topic, partition, offset
 
 Map: `tree` has the classes, `transactions` those about what became of one, `groups` those of a
-member, `schemas` those of registries and frames, `broker` one for each code of codes.txt, `codes`
-the codes by name.
+member, `schemas` those of registries and frames, `lakes` those of tables, `broker` one for each
+code of codes.txt, `codes` the codes by name.
 """
 
 from typing import TYPE_CHECKING
@@ -44,10 +46,12 @@ from parley.errors.broker import (
     named,
 )
 from parley.errors.groups import CommitFailedError
+from parley.errors.lakes import LakeError
 from parley.errors.schemas import (
     FramingError,
     IncompatibleSchemaError,
     InvalidSchemaError,
+    RecordDeserializationError,
     RegistryAuthenticationError,
     RegistryError,
     RegistryUnreachable,
@@ -100,11 +104,13 @@ __all__ = [
     "IncompatibleSchemaError",
     "InvalidSchemaError",
     "KafkaError",
+    "LakeError",
     "LocalProtocolError",
     "LogTruncationError",
     "NetworkError",
     "NotInstalledError",
     "ProducerFencedError",
+    "RecordDeserializationError",
     "RegistryAuthenticationError",
     "RegistryError",
     "RegistryUnreachable",

@@ -188,3 +188,37 @@ def _decode_error(
     return SchemaDecodeError(
         message, code=code, topic=topic, partition=partition, offset=offset, schema=schema
     )
+
+
+class RecordDeserializationError(KafkaError):
+    """A deserializer of a consumer raised for a record, which was not handed out (KIP-334).
+
+    `part` is key or value, `record` the record with its bytes (KIP-1036); the error's cause is what
+    was raised. The position stays at the record, and the next poll tries it again. Seek to `offset`
+    + 1 to leave it out, or pause its partition. A share consumer releases it, unless it is
+    acknowledged otherwise.
+    """
+
+    def __init__(self, cause: object, *, part: str, record: object) -> None:
+        self.part = part
+        self.record = record
+        self.topic: str = getattr(record, "topic", "")
+        self.partition: int = getattr(record, "partition", -1)
+        self.offset: int = getattr(record, "offset", -1)
+        self.reason = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
+        super().__init__(
+            f"the {part} of {self.topic}-{self.partition} at offset {self.offset} cannot be "
+            f"deserialized: {printable(self.reason, 1_000)}"
+        )
+        self.retriable = bool(getattr(cause, "retriable", False))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _deserialization_error, (self.reason, self.part, self.record, self.retriable)
+
+
+def _deserialization_error(
+    reason: str, part: str, record: object, retriable: bool
+) -> RecordDeserializationError:
+    made = RecordDeserializationError(reason, part=part, record=record)
+    made.retriable = retriable
+    return made

@@ -1,4 +1,5 @@
-"""Kafka in Spark without JARs: `format("parley")` for reading and writing, batch and stream.
+"""Kafka in Spark without JARs: `format("parley")` for reading and writing, batch and stream; and
+`format("parley-delta")` and `format("parley-iceberg")`, which write Delta and Iceberg tables.
 
 >>> import parley.spark
 >>> parley.spark.register(spark)
@@ -7,7 +8,7 @@
 2
 
 Map: `source` is what Spark finds; `progress` is for people. Rooms, each of which imports only from
-those behind it: `stream` and `write`, `read`, `options`, `values`. `edge` shortens errors,
+those behind it: `lakes`, `stream` and `write`, `read`, `options`, `values`. `edge` shortens errors,
 `clients` keeps one per process, `tables` reads OPTIONS, `worker_memory` and `worker_python` are
 about Spark's workers.
 """
@@ -27,7 +28,8 @@ OLDEST_SPARK = (4, 2)
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("parley")` known to a session, in workers that have parley.
+    """Make `format("parley")`, `format("parley-delta")` and `format("parley-iceberg")` known to a
+    session, in workers that have parley.
 
     Spark looks for data sources with the interpreter that PYSPARK_PYTHON names, or `python3`, and
     runs them with it: not with the one that runs. A local session without PYSPARK_PYTHON is given
@@ -39,7 +41,8 @@ def register(spark: SparkSession) -> None:
     text says what to set.
     """
     from parley.errors import ConfigError
-    from parley.spark.source import FORMAT, ParleySource
+    from parley.spark.lakes.source import DeltaSink, IcebergSink
+    from parley.spark.source import ParleySource
     from parley.spark.worker_python import settle_interpreter
 
     release = tuple(int(part) for part in spark.version.split(".")[:2])
@@ -48,8 +51,9 @@ def register(spark: SparkSession) -> None:
     # Spark Connect has none: its server's workers are out of reach
     context = getattr(spark, "sparkContext", None)
     changed = context is not None and settle_interpreter(context)
-    if changed or not _is_known(spark, FORMAT):
-        spark.dataSource.register(ParleySource)
+    for source in (ParleySource, DeltaSink, IcebergSink):
+        if changed or not _is_known(spark, source.name()):
+            spark.dataSource.register(source)
 
 
 def _is_known(spark: SparkSession, name: str) -> bool:

@@ -20,7 +20,14 @@ from pyspark.sql.datasource import (
 from parley.spark.edge import edge
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql.types import StructType
+
+    from parley.spark.options.schemas import TypedOptions
+    from parley.spark.options.source import SourceOptions
+    from parley.spark.options.subscription import Subscription
+    from parley.spark.options.texts import GivenOptions
+    from parley.spark.read.typed import Readers
 
 FORMAT = "parley"
 
@@ -34,6 +41,10 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
+        self._readers: Readers | None = None
+        """The readers' schemas of keys and values, since `schema` has asked for them. Spark pickles
+        this object afterwards, so that what reads has the very same.
+        """
         _settle_memory()
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -47,16 +58,79 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
     @edge
     def schema(self) -> StructType | str:
-        """Return a read's columns, without a user's schema. Checks options that need no broker."""
+        """Return a read's columns, without a user's schema. Checks options that need no broker.
+
+        Asks the schema registry for keys and values that are to be decoded.
+        """
         from parley.spark.options.table import INCLUDE_HEADERS
         from parley.spark.options.texts import Use, read_options
         from parley.spark.tables import is_table, schema_of_table
         from parley.spark.values.schema import read_schema, read_schema_ddl
 
-        include_headers = read_options(self.options, Use.BATCH_READ)[INCLUDE_HEADERS]
+        given = read_options(self.options, Use.BATCH_READ)
+        include_headers = given[INCLUDE_HEADERS]
+        if (typed := self._typed_schema(given, include_headers)) is not None:
+            return typed
         if is_table(self.options):
             return schema_of_table(read_schema(include_headers), self.options)
         return read_schema_ddl(include_headers)
+
+    def _typed_schema(self, given: GivenOptions, include_headers: bool) -> StructType | None:
+        """Return the columns of a read that decodes keys or values; None for one that does not."""
+        from parley.spark.options.schemas import read_schema_options, read_typed_options
+
+        if read_schema_options(given) is None:
+            return None
+        from parley.spark.options.subscription import read_subscription
+
+        subscription = read_subscription(given)
+        typed = read_typed_options(given, subscription.wanted_topics())
+        assert typed is not None  # there are options of schemas
+        from parley.spark.options.schema_table import NULL
+        from parley.spark.read.typed import column_types
+        from parley.spark.tables import is_table, schema_of_table
+        from parley.spark.values.schema import read_schema
+
+        self._readers = self._choose_readers(typed, subscription)
+        found = read_schema(
+            include_headers, column_types(typed, self._readers), errors=typed.on_error == NULL
+        )
+        if not is_table(self.options):
+            return found
+        # a table's columns are kept, so the schemas that they come from are as well
+        pinned = {
+            f"{part}schema": one.named
+            for part, one in self._readers.items()
+            if one.named is not None
+        }
+        return schema_of_table(found, {**self.options, **pinned})
+
+    def _choose_readers(self, typed: TypedOptions, subscription: Subscription) -> Readers:
+        """Return the readers' schemas: those of the stream's checkpoint, if it has any."""
+        from parley.spark.read.typed import choose_readers
+        from parley.spark.stream.schemas import kept_in_checkpoint
+
+        location = next(
+            (text for name, text in self.options.items() if name.lower() == "checkpointlocation"),
+            None,
+        )
+        return choose_readers(typed, kept_in_checkpoint(location, typed, subscription))
+
+    def _settled(
+        self, options: SourceOptions, schema: StructType
+    ) -> tuple[SourceOptions, pyarrow.Schema, Readers | None]:
+        """Return what a reader of these columns needs to know."""
+        from parley.spark.values.schema import arrow_read_schema
+
+        if options.typed is None:
+            return options, arrow_read_schema(schema), None
+        from dataclasses import replace
+
+        from parley.spark.read.typed import settle
+
+        readers = self._readers or self._choose_readers(options.typed, options.subscription)
+        typed, arrow_schema = settle(options.typed, readers, schema)
+        return replace(options, typed=typed), arrow_schema, readers
 
     @edge
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -68,7 +142,6 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         from parley.spark.options.texts import Use
         from parley.spark.read.reader import BatchReader, FilteringReader
         from parley.spark.tables import options_of_read
-        from parley.spark.values.schema import arrow_read_schema
 
         options = read_source_options(options_of_read(self.options, schema), Use.BATCH_READ)
         # Spark refuses a reader with pushFilters unless its setting
@@ -77,7 +150,8 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         asks = sys._getframe(2).f_globals.get("__name__")
         hands_some = asks == "pyspark.sql.worker.data_source_pushdown_filters"
         filters = options.own[PUSH_FILTERS] and hands_some
-        return (FilteringReader if filters else BatchReader)(options, arrow_read_schema(schema))
+        reader = FilteringReader if filters else BatchReader
+        return reader(*self._settled(options, schema))
 
     @edge
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -86,10 +160,9 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         from parley.spark.options.texts import Use
         from parley.spark.stream.reader import StreamReader
         from parley.spark.tables import options_of_read
-        from parley.spark.values.schema import arrow_read_schema
 
         options = read_source_options(options_of_read(self.options, schema), Use.STREAM_READ)
-        return StreamReader(options, arrow_read_schema(schema))
+        return StreamReader(*self._settled(options, schema))
 
     @edge
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -113,8 +186,11 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         options = read_sink_options(self.options, Use.BATCH_WRITE)
         columns = columns_to_write(schema, options)
         if options.transactions is None:
-            return BatchWriter(options, columns)
+            rows = BatchWriter(options, columns)
+            rows.encode_as(schema)
+            return rows
         writer = TransactionalBatchWriter(options, columns)
+        writer.encode_as(schema)
         writer.plan()
         return writer
 
@@ -133,16 +209,20 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
         options = read_sink_options(self.options, Use.STREAM_WRITE)
         columns = columns_to_write(schema, options)
-        if options.transactions is None:
-            return StreamWriter(options, columns)
-        writer = TransactionalStreamWriter(options, columns)
         # Spark asks for a writer when it plans a micro-batch and again when it commits; only the
-        # first is to take the query over. Where the module's name does not say, the writer plans
-        # when it is pickled.
-        if (
-            sys._getframe(2).f_globals.get("__name__")
-            == "pyspark.sql.worker.write_into_data_source"
-        ):
+        # first is to take the query over, and to ask for schemas. Where the module's name does not
+        # say, the writer plans when it is pickled.
+        asks = sys._getframe(2).f_globals.get("__name__")
+        commits = asks == "pyspark.sql.worker.python_streaming_sink_runner"
+        if options.transactions is None:
+            rows = StreamWriter(options, columns)
+            if not commits:
+                rows.encode_as(schema)
+            return rows
+        writer = TransactionalStreamWriter(options, columns)
+        if not commits:
+            writer.encode_as(schema)
+        if asks == "pyspark.sql.worker.write_into_data_source":
             writer.plan()
         return writer
 

@@ -26,7 +26,7 @@ _SPARKS = (
     "is_managed_location",
     "table_type",
 )
-_SECRET = ("password", "jaas", "keystore.key", "secret", "token")
+_SECRET = ("password", "jaas", "keystore.key", "secret", "token", "userinfo")
 
 
 def is_table(options: Mapping[str, str]) -> bool:
@@ -44,6 +44,7 @@ def schema_of_table(columns: StructType, options: Mapping[str, str]) -> StructTy
         if name.lower() not in _SPARKS
         and not name.lower().startswith("option.")
         and not is_secret(name)
+        and not _holds_login(name, str(text))
     }
     first, *rest = columns.fields
     return StructType(
@@ -54,6 +55,10 @@ def schema_of_table(columns: StructType, options: Mapping[str, str]) -> StructTy
 def is_secret(name: str) -> bool:
     """Return whether an option of this name may hold a secret."""
     return any(word in name.lower() for word in _SECRET)
+
+
+def _holds_login(name: str, text: str) -> bool:
+    return name.lower().endswith("url") and "@" in text
 
 
 def options_of_read(options: Mapping[str, str], schema: StructType) -> dict[str, str]:

@@ -6,6 +6,8 @@ import re
 import runpy
 from pathlib import Path
 
+import pytest
+
 from parley.spark.options.kafka import REFUSED_FOR_READ
 from parley.spark.values.schema import read_schema_ddl
 
@@ -13,9 +15,11 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "guide" / "spark.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_options_is_up_to_date() -> None:
+@pytest.mark.parametrize("page", ["guide/spark.md", "how-to/delta.md", "how-to/iceberg.md"])
+def test_the_tables_of_options_are_up_to_date(page: str) -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "write_tables.py"))
-    assert tool["page_with_table"]("guide/spark.md") == PAGE, "run tools/write_tables.py"
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert tool["page_with_table"](page) == text, "run tools/write_tables.py"
 
 
 def test_columns_are_those_of_the_code() -> None:

@@ -17,6 +17,7 @@ from parley.spark.options.table import (
 )
 from parley.spark.options.texts import read_options
 from parley.spark.values.moments import Ago
+from parley.types import Secret
 
 BY_NAME = {option.name: option for option in OPTIONS}
 SAMPLE = {Kind.TEXT: "some text", Kind.BOOLEAN: "false", Kind.JSON: "{}"}
@@ -32,7 +33,9 @@ def test_an_option_is_found_in_any_case_and_has_its_default(
         if one & option.use
     )
     text = option.choices[-1] if option.choices else SAMPLE.get(option.kind, "7")
-    expected = {"7": 7, "false": False}.get(text, text)
+    expected: object = {"7": 7, "false": False}.get(text, text)
+    if option.secret:
+        expected = Secret(text)
     for name in (option.name, option.name.upper(), option.name.lower()):
         assert read_options({name: text}, use)[option] == expected
     assert read_options({}, use)[option] == option.default

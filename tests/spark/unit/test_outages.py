@@ -152,7 +152,7 @@ def test_the_journal_of_exactly_once_waits_for_its_leader_as_long_as_rows_do(
 TIMES: list[tuple[dict[str, str], float, float]] = [
     ({"kafka__default__api__timeout__ms": "700", "fetchOffset__numRetries": "1"}, 0.6, 2.5),
     ({"kafka__default__api__timeout__ms": "700"}, 1.9, 5),
-    ({"kafka__default__api__timeout__ms": "700", "fetchOffset__retryIntervalMs": "3000"}, 7.9, 12),
+    ({"kafka__default__api__timeout__ms": "700", "fetchOffset__retryIntervalMs": "1000"}, 3.9, 8),
 ]
 
 

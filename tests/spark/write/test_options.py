@@ -8,7 +8,8 @@ import pytest
 
 from parley.errors import ConfigError
 from parley.spark.options.texts import Use
-from parley.spark.write.options import DEFAULT_TIMEOUT_MS, checkpoint_prefix, read_sink_options
+from parley.spark.write.options import DEFAULT_TIMEOUT_MS, read_sink_options
+from parley.spark.write.prefix import checkpoint_prefix
 
 SERVERS = {"kafka.bootstrap.servers": "a:9092"}
 ONCE = {**SERVERS, "delivery": "exactly-once"}

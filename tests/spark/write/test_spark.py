@@ -11,7 +11,7 @@ import pytest
 
 from parley.client import Client
 from parley.devcluster import LocalCluster
-from parley.spark.write.options import checkpoint_prefix
+from parley.spark.write.prefix import checkpoint_prefix
 
 from ...support import GENEROUS_S, sparks
 from .sinks import Sink

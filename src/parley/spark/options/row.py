@@ -10,8 +10,9 @@ from enum import Enum, Flag, auto
 from typing import Generic, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 from parley.spark.values.moments import Ago
+from parley.types import Secret
 
-OptionValue: TypeAlias = str | int | Ago | None
+OptionValue: TypeAlias = str | int | Ago | Secret | None
 """What an option's text is read as, by its kind."""
 V_co = TypeVar("V_co", bound=OptionValue, covariant=True)
 D = TypeVar("D", str, int, None)
@@ -61,6 +62,8 @@ class SparkOption(NamedTuple, Generic[V_co]):
     """Why the option is accepted although nothing comes of it."""
     sparks: str = SAME
     """How Spark's own source has it: `SAME`, `OURS` where it has none, or the difference."""
+    secret: bool = False
+    """Whether no text, log or table may show the value."""
 
 
 class _More(TypedDict, total=False):
@@ -70,6 +73,7 @@ class _More(TypedDict, total=False):
     choices: tuple[str, ...]
     no_effect: str
     sparks: str
+    secret: bool
 
 
 # -- one function for each kind, which knows the type of its values --------------------------------
@@ -78,6 +82,11 @@ class _More(TypedDict, total=False):
 def text(name: str, default: D, doc: str, **more: Unpack[_More]) -> SparkOption[str | D]:
     """Return an option whose value is its text, or one of its `choices`."""
     return SparkOption(name, Kind.TEXT, default, doc, **more)
+
+
+def secret_text(name: str, doc: str, **more: Unpack[_More]) -> SparkOption[Secret | None]:
+    """Return an option whose value is a text that nothing shows."""
+    return SparkOption(name, Kind.TEXT, None, doc, **more)._replace(secret=True)
 
 
 def json_text(name: str, default: D, doc: str, **more: Unpack[_More]) -> SparkOption[str | D]:

@@ -10,6 +10,7 @@ from parley.client import ClientOptions, FetchOptions, option_names
 from parley.errors import ConfigError
 from parley.spark.options.bounds import Bound, Committed, check_order, ending_bound, starting_bound
 from parley.spark.options.kafka import read_client_options, read_fetch_options, without_effect
+from parley.spark.options.schemas import TypedOptions, read_typed_options
 from parley.spark.options.subscription import Subscription, read_subscription
 from parley.spark.options.table import (
     FETCH_OFFSET_NUM_RETRIES,
@@ -38,6 +39,8 @@ class SourceOptions:
     end: Bound | None
     own: OptionValues
     """The data source's other options: `own[MIN_PARTITIONS]`."""
+    typed: TypedOptions | None = None
+    """How keys and values are decoded; None where they stay bytes."""
 
 
 def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
@@ -49,13 +52,15 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
     if end is not None:
         check_order(start, end)
     _check_limits(given)
+    subscription = read_subscription(given)
     found = SourceOptions(
         client=client,
         fetch=read_fetch_options(given.kafka).replace(patience_ms=_patience_ms(given, client)),
-        subscription=read_subscription(given),
+        subscription=subscription,
         start=start,
         end=end,
         own=given.own,
+        typed=read_typed_options(given, subscription.wanted_topics()),
     )
     looked_at = {"group.id"} if isinstance(start.everywhere, Committed) else set()
     others = {name: text for name, text in given.kafka.items() if name not in looked_at}

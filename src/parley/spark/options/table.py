@@ -24,6 +24,7 @@ from parley.spark.options.row import (
     moment,
     text,
 )
+from parley.spark.options.schema_table import SCHEMA_ROWS
 
 _POSITIONS = 'or JSON {"topic":{"0":23,"1":-2}} with -2 for earliest and -1 for latest'
 _BATCH_ONLY = "batch only"
@@ -300,10 +301,13 @@ ROW_HEADER = text(
 )
 
 
-OPTIONS: tuple[SparkOption[OptionValue], ...] = tuple(
-    row for row in globals().values() if isinstance(row, SparkOption)
+OPTIONS: tuple[SparkOption[OptionValue], ...] = (
+    *(row for row in globals().values() if isinstance(row, SparkOption)),
+    *SCHEMA_ROWS,
 )
-"""Every row above, in the order of the documentation: the options but `kafka.*`."""
+"""Every row above and those about schemas, in the order of the documentation: the options but
+`kafka.*`.
+"""
 
 _SPARKS_OWN = """
     subscribe subscribePattern assign startingOffsets startingTimestamp startingOffsetsByTimestamp

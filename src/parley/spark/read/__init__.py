@@ -2,5 +2,6 @@
 
 Map: `reader` is what Spark calls. Driver: `planner` asks (`asking` outlasts outages), `plan` and
 `ranges` decide, `samples` and `pushdown` make it less, `history` holds positions against epochs.
-`task` reads one range; `loss` is what is missing.
+`task` reads one range; `loss` is what is missing. `typed` decodes keys and values, and
+`dead_letters` writes those that cannot be.
 """

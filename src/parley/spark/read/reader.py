@@ -18,6 +18,7 @@ from parley.spark.read.task import read_range
 if TYPE_CHECKING:
     import pyarrow
 
+    from parley.spark.read.typed import Readers
 
 KEPT_OFFSETS = (
     "A DataFrame keeps the offsets of its first use: if that was long ago, load() it again."
@@ -25,10 +26,14 @@ KEPT_OFFSETS = (
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]  # pyspark comes without types
-    """The range that one task reads; `value` is an OffsetRange. It travels to the task pickled."""
+    """The range that one task reads; `value` is an OffsetRange. It travels to the task pickled.
 
-    def __init__(self, value: OffsetRange) -> None:
+    `readers` are the schemas of a stream's keys and values, as its checkpoint has them.
+    """
+
+    def __init__(self, value: OffsetRange, readers: Readers | None = None) -> None:
         super().__init__(value)
+        self.readers = readers
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes without types
@@ -39,9 +44,12 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes with
     it.
     """
 
-    def __init__(self, options: SourceOptions, schema: pyarrow.Schema) -> None:
+    def __init__(
+        self, options: SourceOptions, schema: pyarrow.Schema, readers: Readers | None = None
+    ) -> None:
         self._options = options
         self._schema = schema
+        self._readers = readers
 
     @edge
     def partitions(self) -> list[InputPartition]:
@@ -59,14 +67,22 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes with
         """Yield the rows of a range. Spark stands in one partition of None for an empty list."""
         if partition.value is None:
             return iter(())
-        return read_range(partition.value, self._options, self._schema, hint=KEPT_OFFSETS)
+        return read_range(
+            partition.value,
+            self._options,
+            self._schema,
+            hint=KEPT_OFFSETS,
+            readers=self._readers,
+        )
 
 
 class FilteringReader(BatchReader):
     """Reads a batch and filters some itself. Made only where Spark asks (`source.py`)."""
 
-    def __init__(self, options: SourceOptions, schema: pyarrow.Schema) -> None:
-        super().__init__(options, schema)
+    def __init__(
+        self, options: SourceOptions, schema: pyarrow.Schema, readers: Readers | None = None
+    ) -> None:
+        super().__init__(options, schema, readers)
         self._pushed = Pushed()
 
     @edge

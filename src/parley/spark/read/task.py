@@ -9,13 +9,14 @@ here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from parley.client import (
     EARLIEST,
     LATEST,
     Client,
+    FetchedBatch,
     FetchOptions,
     PartitionRange,
     TopicPartition,
@@ -43,6 +44,8 @@ from parley.types import ZERO_UUID, format_uuid, parse_uuid
 if TYPE_CHECKING:
     import pyarrow
 
+    from parley.spark.read.typed import Readers
+
 _PERHAPS_GONE = (
     UNKNOWN_TOPIC_OR_PARTITION,
     LEADER_NOT_AVAILABLE,
@@ -53,17 +56,25 @@ _PERHAPS_GONE = (
 
 
 def read_range(
-    task: OffsetRange, options: SourceOptions, schema: pyarrow.Schema, *, hint: str = ""
+    task: OffsetRange,
+    options: SourceOptions,
+    schema: pyarrow.Schema,
+    *,
+    hint: str = "",
+    readers: Readers | None = None,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield a range's rows as batches of `schema`. `hint` goes with errors of lost records.
+    """Yield a range's rows as batches of `schema`. `hint` goes with errors of lost records;
+    `readers` are the schemas of keys and values that are decoded.
 
     Raises DataLossError, CorruptRecordError or what the broker said, after everything in front was
     yielded; with failOnDataLoss=false lost offsets are skipped with a warning. Raises ConfigError
-    for a record that does not fit into the columns, naming its offset.
+    for a record that does not fit into the columns, naming its offset; SchemaDecodeError for a
+    message that cannot be decoded.
     """
     settle_memory()
     client = client_for(options.client)
-    fetch = options.fetch.replace(shape=spark_shape(stored_schema(schema)))
+    stored, rows = _rows_of(options, readers, schema, task.tp)
+    fetch = options.fetch.replace(shape=spark_shape(stored))
     if rack := _rack(options):
         fetch = fetch.replace(client_rack=rack)
     policy = LossPolicy(options.own[FAIL_ON_DATA_LOSS], hint)
@@ -78,7 +89,7 @@ def read_range(
                 if has_overflow(found.batch):
                     raise _overflow(client, task.tp, position, found.next_offset, fetch)
                 position, epoch = found.next_offset, found.leader_epoch
-                yield to_numbers(found.batch, schema, str(task.tp))
+                yield from rows(found)
             else:
                 return
         except DataLossError as error:
@@ -92,6 +103,20 @@ def read_range(
         else:
             end = _end_of_plan(client, task, position, end, policy)
             planned_epoch = -1
+
+
+def _rows_of(
+    options: SourceOptions, readers: Readers | None, schema: pyarrow.Schema, tp: TopicPartition
+) -> tuple[pyarrow.Schema, Callable[[FetchedBatch], Iterator[pyarrow.RecordBatch]]]:
+    """Return what to fetch for the columns, and what makes rows of it."""
+    if readers:
+        from parley.spark.read.typed import typed_rows
+
+        typed = typed_rows(options, readers, schema, tp)
+        if typed is not None:
+            return typed.stored, typed
+    where = str(tp)
+    return stored_schema(schema), lambda found: iter((to_numbers(found.batch, schema, where),))
 
 
 def _overflow(

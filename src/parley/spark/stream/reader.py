@@ -37,17 +37,24 @@ from parley.spark.values.offsets import Offsets
 if TYPE_CHECKING:
     import pyarrow
 
+    from parley.spark.read.typed import Readers
+    from parley.spark.stream.schemas import StreamSchemas
+
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # pyspark comes without types
     """Reads micro-batches with admission control and Trigger.AvailableNow."""
 
-    def __init__(self, options: SourceOptions, schema: pyarrow.Schema) -> None:
+    def __init__(
+        self, options: SourceOptions, schema: pyarrow.Schema, readers: Readers | None = None
+    ) -> None:
         self._options = options
         self._schema = schema
+        self._readers = readers
+        self._schemas: StreamSchemas | None = None
         self._state: StreamDriver | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._options, self._schema)
+        return type(self), (self._options, self._schema, self._readers)
 
     @property
     def _driver(self) -> StreamDriver:
@@ -58,7 +65,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     @edge
     def initialOffset(self) -> dict[str, object]:
         """Return where a new query starts. Spark asks twice: both get the same answer."""
-        return self._driver.first().to_json()
+        return self._noted(self._driver.first(), self._readers)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return a micro-batch's limit. Spark knows single ones: the driver looks at all."""
@@ -83,12 +90,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         Raises DataLossError when something between `start` and there is gone and failOnDataLoss is
         true.
         """
-        begun = Offsets.from_json(start)
+        begun, readers = Offsets.from_json(start), self._readers_of(start)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = self._driver.next_end(
             begun, max_rows=max_rows, without_limits=isinstance(limit, ReadAllAvailable)
         )
-        return dict(start) if end is begun else end.to_json()
+        return dict(start) if end is begun else self._noted(end, readers)
 
     @edge
     def reportLatestOffset(self) -> dict[str, object] | None:
@@ -101,12 +108,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     ) -> list[InputPartition]:
         """Return the ranges of the tasks of a micro-batch."""
         planned = self._driver.plan(Offsets.from_json(start), Offsets.from_json(end))
-        return [RangePartition(found) for found in planned]
+        readers = self._readers_of(end)
+        return [RangePartition(found, readers) for found in planned]
 
     @edge
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of a range."""
-        return read_range(partition.value, self._options, self._schema)
+        readers = getattr(partition, "readers", None)
+        return read_range(partition.value, self._options, self._schema, readers=readers)
+
+    def _readers_of(self, offset: Mapping[str, object]) -> Readers | None:
+        """Return the schemas to read up to an offset with; None where values stay bytes."""
+        if self._options.typed is None or not self._readers:
+            return None
+        if self._schemas is None:
+            from parley.spark.stream.schemas import StreamSchemas
+
+            self._schemas = StreamSchemas(self._options.typed, self._readers)
+        return self._schemas.of(offset)
+
+    def _noted(self, offsets: Offsets, readers: Readers | None) -> dict[str, object]:
+        if not readers:
+            return offsets.to_json()
+        from parley.spark.stream.schemas import with_schemas
+
+        return with_schemas(offsets.to_json(), readers)
 
     def commit(self, end: Mapping[str, object]) -> None:
         """Do nothing: `latestOffset` from there comes next, and commits what is done to the group

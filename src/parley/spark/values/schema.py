@@ -3,7 +3,7 @@
 Reading: key, value, topic, partition, offset, timestamp, timestampType, and headers with
 `includeHeaders`. A schema of the user's own may name any of them, in any order; key and value may
 be string then, or a number that one of Kafka's Java serializers wrote. Columns that are not named
-are not even decoded.
+are not even decoded. With a format, key and value are what their schemas say (`struct_types`).
 
 Writing, as Spark's own sink: value must be there; topic, key, headers, partition may be. So may
 timestamp, which Spark's own leaves out.
@@ -11,6 +11,7 @@ timestamp, which Spark's own leaves out.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,9 +21,12 @@ from parley.errors import ConfigError, nearest_hint
 from parley.spark.values.numbers import SERIALIZERS
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 HEADERS_DDL = "array<struct<key:string,value:binary>>"
+ERROR_DDL = "struct<code:string,message:string,bytes:binary>"
+ERROR_COLUMNS = {"value": "_error", "key": "_key_error"}
+"""Columns that say why a value or key could not be decoded (`onSchemaError=null`)."""
 READ_TYPES = {
     "key": ("binary", "string", *SERIALIZERS),
     "value": ("binary", "string", *SERIALIZERS),
@@ -38,6 +42,7 @@ _CHOSEN = {
     "binary": pa.binary(), "string": pa.string(), "smallint": pa.int16(), "int": pa.int32(),
     "bigint": pa.int64(), "float": pa.float32(), "double": pa.float64(),
 }  # fmt: skip
+_ERROR = pa.struct([("code", pa.string()), ("message", pa.string()), ("bytes", pa.binary())])
 WRITE_TYPES = {
     "topic": ("string",),
     "key": ("string", "binary"),
@@ -48,6 +53,12 @@ WRITE_TYPES = {
 }
 """Columns of a write and the Spark types they may have."""
 
+_CAST = {
+    "timestamp": "Cast it, or drop it",
+    "value": "Cast it, use to_json, or set valueFormat",
+    "key": "Cast it, use to_json, or set keyFormat",
+}
+
 
 def read_schema_ddl(include_headers: bool) -> str:
     """Return the default schema of a read in Spark's notation."""
@@ -55,8 +66,10 @@ def read_schema_ddl(include_headers: bool) -> str:
     return ", ".join(f"{name} {READ_TYPES[name][0]}" for name in names)
 
 
-def read_schema(include_headers: bool) -> StructType:
-    """Return the default schema of a read."""
+def read_schema(
+    include_headers: bool, typed: Mapping[str, DataType] | None = None, *, errors: bool = False
+) -> StructType:
+    """Return the default schema of a read, with `typed` keys and values, and why some have none."""
     from pyspark.sql import types
 
     header = types.StructType(
@@ -73,40 +86,70 @@ def read_schema(include_headers: bool) -> StructType:
         "timestamp": types.TimestampType(),
         HEADERS_DDL: types.ArrayType(header),
     }
+    typed = typed or {}
     names = [name for name in READ_TYPES if include_headers or name != "headers"]
-    return types.StructType([types.StructField(name, kinds[READ_TYPES[name][0]]) for name in names])
+    columns = [
+        types.StructField(name, typed.get(name, kinds[READ_TYPES[name][0]])) for name in names
+    ]
+    if errors:
+        texts = {"code": "string", "message": "string", "bytes": "binary"}
+        error = types.StructType(
+            [types.StructField(name, kinds[kind]) for name, kind in texts.items()]
+        )
+        columns += [
+            types.StructField(name, error) for part, name in ERROR_COLUMNS.items() if part in typed
+        ]
+    return types.StructType(columns)
 
 
-def arrow_read_schema(schema: StructType) -> pa.Schema:
+def arrow_read_schema(
+    schema: StructType, typed: Mapping[str, pa.DataType] | None = None, *, errors: bool = False
+) -> pa.Schema:
     """Return the Arrow schema of a read's batches: exactly what Spark expects for `schema`.
 
-    Raises ConfigError for a column that does not exist or has a type that it cannot have.
+    `typed` are the types of decoded keys and values. Raises ConfigError for a column that does not
+    exist or has a type that it cannot have.
     """
     default = {found.name: found for found in spark_schema(include_headers=True)}
+    typed = typed or {}
+    may_have = {**READ_TYPES, **_error_columns(typed, errors)}
     fields = []
     for column in schema.fields:
-        kinds = READ_TYPES.get(column.name)
+        kinds = may_have.get(column.name)
         if kinds is None:
             raise ConfigError(
                 "a Kafka record has no column "
-                f'"{column.name}".{nearest_hint(column.name, READ_TYPES)} It has: '
-                f"{', '.join(READ_TYPES)}."
+                f'"{column.name}".{nearest_hint(column.name, may_have)} It has: '
+                f"{', '.join(may_have)}."
             )
         given = column.dataType.simpleString()
-        if given not in kinds:
+        if column.name in typed:
+            kind = typed[column.name]
+        elif given not in kinds:
             raise ConfigError(
                 f'column "{column.name}" cannot be read as {given}: {" or ".join(kinds)} is '
                 "expected"
             )
-        kind = _CHOSEN[given] if column.name in ("key", "value") else default[column.name].type
+        elif column.name in ("key", "value"):
+            kind = _CHOSEN[given]
+        else:
+            kind = _ERROR if kinds == (ERROR_DDL,) else default[column.name].type
         fields.append(pa.field(column.name, kind, nullable=column.nullable))
     if len(set(schema.names)) != len(fields):
         raise ConfigError("the schema names a column twice")
     return pa.schema(fields)
 
 
-def check_write_schema(schema: StructType, *, has_topic_option: bool) -> tuple[str, ...]:
+def _error_columns(typed: Mapping[str, pa.DataType], errors: bool) -> dict[str, tuple[str, ...]]:
+    return {name: (ERROR_DDL,) for part, name in ERROR_COLUMNS.items() if errors and part in typed}
+
+
+def check_write_schema(
+    schema: StructType, *, has_topic_option: bool, encoded: Collection[str] = ()
+) -> tuple[str, ...]:
     """Return the columns to write of the rows'; others are left out, as in Spark's own sink.
+
+    Those in `encoded` may have any type, and must be there.
 
     Raises ConfigError where value is missing, no topic is said, or a type cannot be written.
     """
@@ -122,11 +165,16 @@ def check_write_schema(schema: StructType, *, has_topic_option: bool) -> tuple[s
     if "topic" not in given and not has_topic_option:
         raise ConfigError('no topic: set the option "topic", or give the rows a column "topic"')
     for name, kinds in WRITE_TYPES.items():
-        if name in given and given[name] not in kinds:
+        if name in encoded and name not in given:
+            raise ConfigError(
+                f'the rows have no column "{name}", and {name}Format is given: add it, or leave '
+                "the option out"
+            )
+        if name in given and name not in encoded and given[name] not in kinds:
             raise ConfigError(
                 f'column "{name}" has type {given[name]}, which cannot be written: '
                 f"{' or '.join(kinds)} is expected. "
-                f"{'Cast it, or drop it' if name == 'timestamp' else 'Cast it, or use to_json'}."
+                f"{_CAST.get(name, 'Cast it, or use to_json')}."
             )
     return tuple(
         name for name in WRITE_TYPES if name in given and not (name == "topic" and has_topic_option)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from parley.spark.options.kafka import read_client_options, read_produce_options
 from parley.spark.options.source import say_once
 from parley.spark.options.table import DELIVERY, LOST_TRANSACTIONS, TRANSACTIONAL_ID_PREFIX
 from parley.spark.options.texts import GivenOptions, OptionValues, Use, read_options
+from parley.spark.write.encoding_options import EncodingOptions, read_encoding_options
+from parley.spark.write.prefix import checkpoint_prefix
 
 EXACTLY_ONCE = "exactly-once"
 DEFAULT_TIMEOUT_MS = 900_000
@@ -45,6 +46,8 @@ class SinkOptions:
     """The data source's own options: `own[ROW_HEADER]`."""
     transactions: TransactionSettings | None = None
     """None for at-least-once."""
+    encoding: EncodingOptions | None = None
+    """How keys and values are encoded; None where the rows have bytes or texts."""
 
 
 def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
@@ -67,6 +70,7 @@ def read_sink_options(options: Mapping[str, str], use: Use) -> SinkOptions:
         produce=produce,
         own=given.own,
         transactions=transactions,
+        encoding=read_encoding_options(given),
     )
     say_once([*given.warnings, *without_effect(others, ProduceOptions)])
     return found
@@ -87,16 +91,6 @@ def _client(kafka: Mapping[str, str], produce: ProduceOptions) -> ClientOptions:
     return read_client_options(
         kafka, default_api_timeout_ms=waits_ms, bootstrap_timeout_ms=waits_ms
     )
-
-
-def checkpoint_prefix(location: str) -> str:
-    """Return the prefix that a checkpoint location stands for, however it is spelt.
-
-    >>> checkpoint_prefix("file:///data/q/") == checkpoint_prefix("/data/q")
-    True
-    """
-    plain = re.sub(r"^file:/+", "/", location).rstrip("/")
-    return f"parley-{hashlib.sha256(plain.encode()).hexdigest()[:16]}"
 
 
 def _prefix(given: GivenOptions, options: Mapping[str, str], use: Use) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,9 @@ from parley.errors.codes import (
     MESSAGE_TOO_LARGE,
     RECORD_LIST_TOO_LARGE,
 )
+
+if TYPE_CHECKING:
+    from parley.spark.write.encoding import Encoding
 
 HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])
 PIECE_BYTES = 8 * 2**20
@@ -47,21 +51,27 @@ class TaskRows:
         batches: Iterator[pa.RecordBatch],
         columns: tuple[str, ...],
         header: RowHeader | None = None,
+        encoding: Encoding | None = None,
     ) -> None:
         self._batches, self._columns, self._header = batches, columns, header
+        self._encoding = encoding
         self.count = 0
         self._largest = (-1, -1)
         self._without_key: int | None = None
         self._times: tuple[int, int] | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows. Raises ConfigError for one without a topic, or before 1970."""
+        """Yield the rows. Raises ConfigError for one without a topic, or before 1970;
+        SchemaEncodeError for one that does not fit its schema.
+        """
         for batch in in_pieces(self._batches):
             chosen = batch.select(list(self._columns))
             if "topic" in self._columns:
                 self._check_topics(batch.column("topic"))
             if "timestamp" in self._columns:
                 self._check_times(batch.column("timestamp"))
+            if self._encoding is not None:
+                chosen = self._encoding.encode(chosen, self.count)
             self._look(chosen)
             if self._header is not None:
                 chosen = with_header(chosen, self._header, self.count)

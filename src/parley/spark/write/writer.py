@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from parley.spark.write.driver import Driver
+    from parley.spark.write.encoding import Encoding
     from parley.spark.write.options import SinkOptions, TransactionSettings
     from parley.spark.write.rows import TaskRows
 
@@ -56,7 +57,10 @@ def columns_to_write(schema: StructType, options: SinkOptions) -> tuple[str, ...
         say_once(
             [f"not written, for a Kafka record has no place for it: column {', '.join(others)}"]
         )
-    return check_write_schema(schema, has_topic_option=options.own[TOPIC] is not None)
+    encoded = () if options.encoding is None else options.encoding.names
+    return check_write_schema(
+        schema, has_topic_option=options.own[TOPIC] is not None, encoded=encoded
+    )
 
 
 def write_rows(rows: TaskRows, options: SinkOptions) -> WrittenRows:
@@ -94,6 +98,18 @@ class _Writer:
     def __init__(self, options: SinkOptions, columns: tuple[str, ...]) -> None:
         self._sealed = Sealed(options)
         self._columns = columns
+        self._encoding: Sealed[Encoding | None] = Sealed(None)
+
+    def encode_as(self, schema: StructType) -> None:
+        """Settle which schemas rows of these columns are written with. Asks the registry.
+
+        Raises as `encoding.settle`.
+        """
+        options = self._options.encoding
+        if options is not None:
+            from parley.spark.write.encoding import settle
+
+            self._encoding = Sealed(settle(options, schema))
 
     @property
     def _options(self) -> SinkOptions:
@@ -109,7 +125,7 @@ class _Writer:
         settle_memory()
         name = self._options.own[ROW_HEADER]
         header = RowHeader(name, f"{what.query}/{what.batch}/{slot}") if name is not None else None
-        return TaskRows(iterator, self._columns, header)
+        return TaskRows(iterator, self._columns, header, self._encoding.value)
 
     def _attempt(
         self, plan: Plan, what: BatchOfQuery, slot: int, iterator: Iterator[pyarrow.RecordBatch]

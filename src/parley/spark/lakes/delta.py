@@ -1,0 +1,204 @@
+"""A Delta table: delta-rs is imported here alone, when it is needed.
+
+delta-rs records a batch's number with its rows, but refuses a repetition only where the number
+changed since the table was opened. So a handle that committed anything else (a column) decides
+nothing more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from parley.errors import LakeError, NotInstalledError
+from parley.spark.lakes.columns import (
+    Column,
+    Fit,
+    as_new_table,
+    check_columns,
+    columns_of,
+    fit,
+    schema_json,
+)
+from parley.spark.lakes.features import Demands, check_features
+from parley.spark.lakes.lake import Batch, Lake, Plan
+from parley.spark.lakes.messages import WrittenFile
+from parley.spark.lakes.options import COMPACT_EVERY, MERGE_SCHEMA, TARGET_FILE_SIZE
+from parley.spark.write.intent import BatchOfQuery
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import CommitProperties, DeltaTable
+    from deltalake.transaction import AddAction
+
+    from parley.spark.lakes.folders import Stream
+
+log = logging.getLogger("parley.spark")
+
+
+class DeltaLake(Lake["DeltaTable"]):
+    """One Delta table."""
+
+    LIBRARY = "delta-rs"
+    CLEANS = "vacuum"
+
+    def plan(
+        self, columns: Sequence[Column], rows: pa.Schema, *, stream: bool, overwrite: bool
+    ) -> Plan:
+        """See `Lake`."""
+        table = self._open()
+        if table is None:
+            check_columns(columns, self._options.partition_by)
+            return self._planned(rows, self._options.partition_by)
+        check_features(_demands(table), self._where, stream=stream, overwrite=overwrite)
+        partition_by = tuple(table.metadata().partition_columns)
+        self._check_partitions(partition_by)
+        check_columns(columns, partition_by)
+        required = self._fit(table, columns).required
+        app = self._options.app
+        newest = None if app is None else self._mark(table, app)
+        return self._planned(rows, partition_by, required, newest)
+
+    def _planned(
+        self,
+        rows: pa.Schema,
+        partition_by: tuple[str, ...],
+        required: tuple[str, ...] = (),
+        newest: int | None = None,
+    ) -> Plan:
+        from parley.spark.lakes.files import Layout
+        from parley.spark.lakes.folders import Folder
+        from parley.spark.lakes.statistics import statistics
+
+        target = self._options.own[TARGET_FILE_SIZE]
+        layout = Layout(rows, partition_by, required, target, statistics)
+        return Plan(layout, Folder(self._where, self._options.storage, open_in_store), newest)
+
+    def compact_after(self, what: BatchOfQuery) -> None:
+        """Join small files after every `compactEvery` batches."""
+        every = self._options.own[COMPACT_EVERY]
+        if every is None or (what.batch + 1) % every:
+            return
+        try:
+            table = self._open()
+            if table is not None:
+                found = table.optimize.compact(target_size=self._options.own[TARGET_FILE_SIZE])
+                log.info("%s: compacted, %s", self._where, found)
+        except Exception as error:
+            log.warning("%s: compaction failed, the rows are all there: %s", self._where, error)
+
+    def _open(self) -> DeltaTable | None:
+        try:
+            import deltalake
+            from deltalake.exceptions import TableNotFoundError
+        except ModuleNotFoundError:
+            raise NotInstalledError("deltalake", "delta") from None
+        try:
+            return deltalake.DeltaTable(self._where, storage_options=self._storage())
+        except TableNotFoundError:
+            return None
+        except Exception as error:
+            raise LakeError(
+                f"the table {self._where} cannot be opened: {self._said(error)}. Look at path and "
+                "the options storage.*; a table of a newer Delta may need a newer deltalake"
+            ) from error
+
+    def _storage(self) -> dict[str, str] | None:
+        return dict(self._options.storage) or None
+
+    def _mark(self, table: DeltaTable, name: str) -> int | None:
+        return cast("int | None", table.transaction_version(name))
+
+    def _fit(self, table: DeltaTable, columns: Sequence[Column]) -> Fit:
+        known = columns_of(table.schema().to_json())
+        merge = self._options.own[MERGE_SCHEMA]
+        return fit(columns, known, merge=merge, where=self._where)
+
+    def _make_fit(self, table: DeltaTable, batch: Batch) -> bool:
+        self._check_still_partitioned(tuple(table.metadata().partition_columns), batch)
+        added = self._fit(table, batch.columns).added
+        if added:
+            from deltalake import Schema
+
+            fields = Schema.from_json(schema_json(added)).fields
+            table.alter.add_columns(fields)
+        return bool(added)
+
+    def _write(self, table: DeltaTable | None, batch: Batch) -> None:
+        actions = [_add_action(file) for file in batch.written.files]
+        properties = self._properties(batch)
+        if table is not None:
+            table.create_write_transaction(
+                actions,
+                "overwrite" if batch.overwrite else "append",
+                table.schema(),
+                list(batch.written.partition_by),
+                commit_properties=properties,
+            )
+            return
+        from deltalake import Schema
+        from deltalake.transaction import create_table_with_add_actions
+
+        create_table_with_add_actions(
+            self._where,
+            Schema.from_json(schema_json(as_new_table(batch.columns))),
+            actions,
+            mode="error",
+            partition_by=list(batch.written.partition_by),
+            storage_options=self._storage(),
+            commit_properties=properties,
+        )
+
+    def _properties(self, batch: Batch) -> CommitProperties:
+        from deltalake import CommitProperties, Transaction
+
+        marks = [Transaction(name, number) for name, number in self._marks(batch).items()]
+        if batch.what is None:
+            return CommitProperties(app_transactions=marks)
+        query, number = batch.what
+        return CommitProperties(
+            custom_metadata={"parley.query": query, "parley.batch": str(number)},
+            app_transactions=marks,
+        )
+
+    def _holds(self, table: DeltaTable, batch: Batch) -> bool:
+        if batch.written.files:
+            paths = set(table.get_add_actions(flatten=True).column("path").to_pylist())
+            return batch.written.files[0].path in paths
+        return batch.what is not None and self._is_there(table, batch)
+
+    def _is_conflict(self, error: Exception) -> bool:
+        from deltalake.exceptions import CommitFailedError
+
+        return isinstance(error, CommitFailedError) or "already exists" in str(error).lower()
+
+
+def open_in_store(path: str, storage: Mapping[str, str], name: str) -> Stream:
+    """Begin a file in an object store, with delta-rs."""
+    try:
+        # What deltalake.fs makes of it for pyarrow does not take pyarrow's buffers (1.6.6).
+        from deltalake._internal import DeltaFileSystemHandler
+    except ModuleNotFoundError:
+        raise NotInstalledError("deltalake", "delta") from None
+    handler = DeltaFileSystemHandler(path, dict(storage))
+    return cast("Stream", handler.open_output_stream(name, None))  # its stub lacks two methods
+
+
+def _demands(table: DeltaTable) -> Demands:
+    protocol = table.protocol()
+    return Demands(
+        protocol.min_writer_version,
+        tuple(protocol.writer_features or ()),
+        dict(table.metadata().configuration),
+        table.schema().to_json(),
+    )
+
+
+def _add_action(file: WrittenFile) -> AddAction:
+    from deltalake.transaction import AddAction
+
+    assert isinstance(file.statistics, str)
+    return AddAction(
+        file.path, file.size, dict(file.partition_values), file.modified_ms, True, file.statistics
+    )

@@ -1,0 +1,174 @@
+"""Files that tasks write: what is in them, and what their statistics promise."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from parley.errors import ConfigError
+from parley.spark.lakes import folders
+from parley.spark.lakes.delta import open_in_store
+from parley.spark.lakes.files import Layout, TaskWriter
+from parley.spark.lakes.folders import Folder
+from parley.spark.lakes.messages import WrittenFile
+from parley.spark.lakes.statistics import statistics
+
+SCHEMA = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("nested", pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])),
+        ("tags", pa.map_(pa.string(), pa.int32())),
+        ("text", pa.string()),
+        ("float", pa.float64()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("there", pa.timestamp("us")),
+        ("price", pa.decimal128(10, 2)),
+        ("flag", pa.bool_()),
+        ("bytes", pa.binary()),
+    ]
+)
+UTC = dt.UTC
+
+
+def task(folder: Path, schema: pa.Schema = SCHEMA, target: int = 2**27, **more: Any) -> TaskWriter:
+    partition_by, required = more.get("partition_by", ()), more.get("required", ())
+    layout = Layout(schema, partition_by, required, target, statistics)
+    return TaskWriter(Folder(str(folder), {}, open_in_store), layout, more.get("slot", 0))
+
+
+def write(folder: Path, rows: list[dict[str, Any]]) -> WrittenFile:
+    (file,) = task(folder).write([pa.RecordBatch.from_pylist(rows, SCHEMA)])
+    return file
+
+
+def test_statistics_say_what_is_in_a_file(tmp_path: Path) -> None:
+    at = dt.datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
+    rows: list[dict[str, Any]] = [
+        {
+            "number": 3, "nested": {"a": 1, "b": ["x"]}, "tags": [("x", 1)], "text": "b",
+            "float": 0.5, "day": dt.date(2026, 1, 2), "at": at, "there": at.replace(tzinfo=None),
+            "price": decimal.Decimal("1.50"), "flag": True, "bytes": b"x",
+        },
+        {"number": -2, "text": "a"},
+    ]  # fmt: skip
+    file = write(tmp_path, rows)
+    assert file.rows == 2
+    assert file.size == (tmp_path / file.path).stat().st_size
+    assert json.loads(file.statistics) == {
+        "numRecords": 2,
+        "minValues": {
+            "number": -2, "text": "a", "float": 0.5, "day": "2026-01-02",
+            "at": "2026-01-02T03:04:05.678901Z", "there": "2026-01-02T03:04:05.678901",
+        },
+        "maxValues": {
+            "number": 3, "text": "b", "float": 0.5, "day": "2026-01-02",
+            "at": "2026-01-02T03:04:05.678901Z", "there": "2026-01-02T03:04:05.678901",
+        },
+        "nullCount": {
+            "number": 0, "text": 0, "float": 1, "day": 1, "at": 1, "there": 1, "price": 1,
+            "flag": 1, "bytes": 1,
+        },
+    }  # fmt: skip
+
+
+SIMPLE = pa.schema([("number", pa.int64()), ("text", pa.string()), ("float", pa.float64())])
+some_rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "number": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "text": st.none() | st.text(st.characters(codec="utf-8"), max_size=40),
+            "float": st.none() | st.floats(),
+        }
+    ),
+    min_size=1,
+)
+
+
+@settings(max_examples=60)
+@given(some_rows)
+def test_bounds_never_leave_a_row_out(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
+) -> None:
+    batch = pa.RecordBatch.from_pylist(rows, SIMPLE)
+    folder = tmp_path_factory.mktemp("file")
+    (file,) = task(folder, SIMPLE).write([batch.slice(0, 1), batch.slice(1)])
+    found = json.loads(file.statistics)
+    assert found["numRecords"] == len(rows)
+    for name in SIMPLE.names:
+        values = [row[name] for row in rows]
+        assert found["nullCount"][name] == values.count(None)
+        there = [value for value in values if value is not None]
+        if name == "text":  # as readers compare them: by their bytes
+            there = [value.encode() for value in there]
+        low, high = found["minValues"].get(name), found["maxValues"].get(name)
+        if any(isinstance(value, float) and math.isnan(value) for value in there):
+            assert (low, high) == (None, None)
+        if low is not None:
+            assert (low.encode() if name == "text" else low) <= min(there)
+        if high is not None:
+            assert (high.encode() if name == "text" else high) >= max(there)
+
+
+def test_a_task_begins_another_file_at_the_size_that_is_wanted(tmp_path: Path) -> None:
+    batches = [
+        pa.record_batch({"number": list(range(n, n + 1000))}) for n in range(0, 20_000, 1000)
+    ]
+    schema = pa.schema([("number", pa.int64())])
+    files = task(tmp_path, schema, target=32 * 1024).write(iter(batches))
+    assert 3 <= len(files) <= 10
+    assert sum(file.rows for file in files) == 20_000
+    assert len({file.path for file in files}) == len(files)
+
+
+def test_many_partitions_need_few_open_files(tmp_path: Path) -> None:
+    schema = pa.schema([("number", pa.int64()), ("key", pa.int64())])
+    batches = [
+        pa.record_batch({"number": list(range(500)), "key": [n % 250 for n in range(500)]})
+        for _ in range(2)
+    ]
+    files = task(tmp_path, schema, partition_by=("key",)).write(iter(batches))
+    assert sum(file.rows for file in files) == 1000
+    assert {dict(file.partition_values)["key"] for file in files} == {str(n) for n in range(250)}
+
+
+def test_two_attempts_of_a_task_never_write_one_file(tmp_path: Path) -> None:
+    batch = pa.RecordBatch.from_pylist([{"number": 1}], SIMPLE)
+    first, second = (task(tmp_path, SIMPLE).write([batch]) for _ in range(2))
+    assert first[0].path != second[0].path
+
+
+def test_files_go_through_delta_rs_where_the_table_is_in_a_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folders, "local_folder", lambda path: None)
+    layout = Layout(SIMPLE, ("text",), (), 2**27, statistics)
+    batch = pa.RecordBatch.from_pylist([{"number": 1, "text": "a"}], SIMPLE)
+    (file,) = TaskWriter(Folder(tmp_path.as_uri(), {}, open_in_store), layout, 0).write([batch])
+    assert file.path.startswith("text=a/part-00000-")
+    assert (tmp_path / file.path).stat().st_size == file.size
+    assert pq.ParquetFile(tmp_path / file.path).read().to_pylist() == [{"number": 1, "float": None}]
+
+
+def test_a_task_without_rows_writes_no_file(tmp_path: Path) -> None:
+    assert task(tmp_path, SIMPLE).write([pa.RecordBatch.from_pylist([], SIMPLE)]) == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_null_where_the_table_has_none_is_named(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"number": 1}, {"number": 2}, {"number": None}]
+    batches = [
+        pa.RecordBatch.from_pylist(rows[:1], SIMPLE),
+        pa.RecordBatch.from_pylist(rows[1:], SIMPLE),
+    ]
+    with pytest.raises(ConfigError, match='row 2 of this task has null in column "number"'):
+        task(tmp_path, SIMPLE, required=("number",)).write(batches)
