@@ -44,4 +44,10 @@ COMMANDS: dict[str, Command] = {
         "parley.cli.protocol",
         "Show what each release of Kafka speaks, and what changed between two.",
     ),
+    "replicate": Command(
+        "parley.cli.replicate", "Copy topics from one cluster to another, exactly once."
+    ),
+    "verify": Command(
+        "parley.cli.verify", "Prove that topics of two clusters hold the same records."
+    ),
 }

@@ -1,4 +1,4 @@
-"""The options that every command which talks to brokers has, and how they become ConnectOptions."""
+"""The options that commands which talk to brokers share, and how they become ConnectOptions."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ CommandConfigOption = Annotated[
         metavar="FILE",
         help="A client.properties file as Kafka's tools take it: TLS, logins.",
         dir_okay=False,
+    ),
+]
+ExecuteOption = Annotated[
+    bool,
+    typer.Option(
+        "--execute/--dry-run",
+        help="Write it, or only show it. [default: --dry-run]",
+        show_default=False,
     ),
 ]
 

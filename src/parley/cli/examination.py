@@ -49,6 +49,7 @@ def examine() -> Iterator[Finding]:
     yield kernel_finding()
     yield command_line_finding()
     yield cluster_finding()
+    yield schemas_finding()
     yield java_finding()
     yield spark_finding()
     yield worker_finding()
@@ -132,6 +133,18 @@ def cluster_finding() -> Finding:
             "cluster", MISSING, f"kafka-parley-cluster {installed} is for another parley", remedy
         )
     return Finding("cluster", OK, "the embedded cluster and its pytest plugin are there")
+
+
+def schemas_finding() -> Finding:
+    """Return whether typed values are decoded by the compiled decoder."""
+    try:
+        from parley.serdes import native
+    except ImportError as error:
+        return Finding("schemas", BROKEN, f"does not load: {error}")
+    if native.why_reference is None:
+        return Finding("schemas", OK, "Avro is decoded by the compiled decoder")
+    found = f"decoded in Python, because {native.why_reference}: {native.PURE_COST}"
+    return Finding("schemas", MISSING, found, native.REMEDY)
 
 
 def java_finding() -> Finding:

@@ -15,6 +15,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     UNSUPPORTED = 4
+    DIFFERENT = 5
     INTERRUPTED = 130
 
 

@@ -14,6 +14,7 @@ from parley.cli.connecting import (
     BootstrapOption,
     CallTimeoutOption,
     CommandConfigOption,
+    ExecuteOption,
     PinnedReleaseOption,
     client_options,
 )
@@ -65,14 +66,7 @@ def reset_offsets(
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="Every partition that the group has committed.")
     ] = False,
-    execute: Annotated[
-        bool,
-        typer.Option(
-            "--execute/--dry-run",
-            help="Write it, or only show it. [default: --dry-run]",
-            show_default=False,
-        ),
-    ] = False,
+    execute: ExecuteOption = False,
     bootstrap_server: BootstrapOption = "localhost:9092",
     output_format: FormatOption = None,
     timeout_ms: CallTimeoutOption = 30_000,

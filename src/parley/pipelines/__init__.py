@@ -1,4 +1,4 @@
-"""Complete Spark jobs on the data source: for now the demo job.
+"""Complete jobs: the demo, with Spark; replication and comparison of topics, with clients alone.
 
 inputs/      files -> rows: CSV, JSON lines, Parquet, and the flights of the demo
 feed         rows -> Arrow batches with keys, values and headers, at a pace
@@ -8,7 +8,10 @@ account      what went in against what came out
 progress     the display
 demo         puts them together
 
+replication/ copies topics from a cluster to another
+verify/      compares topics of two clusters
+
 Map: `demo` is the job: `environments` run brokers, `feed` writes, `job` is Spark, `scenario` what
 happens meanwhile, `counting` and `account` the balance, `progress` the display. `inputs` reads
-files.
+files. `replication` and `verify` are jobs of their own.
 """

@@ -1,0 +1,356 @@
+"""`parley replicate`: copy topics from one cluster to another."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from parley.cli.connecting import CallTimeoutOption, ExecuteOption, run as run_async
+from parley.cli.exit_codes import ExitCode
+from parley.cli.output import FormatOption, print_rows, say
+from parley.cli.replicate_options import (
+    AcceptOption,
+    DeliveryOption,
+    HeadersOption,
+    NameOption,
+    PatternOption,
+    Sides,
+    SourceConfigOption,
+    SourceOption,
+    SourceReleaseOption,
+    TargetConfigOption,
+    TargetOption,
+    TargetReleaseOption,
+    TimestampOption,
+    TopicOption,
+    TwoWayOption,
+    missing_timestamp,
+    sides,
+)
+
+if TYPE_CHECKING:
+    from parley.pipelines.replication import (
+        AsyncReplication,
+        GroupOffset,
+        PartitionStatus,
+        Plan,
+        ReplicationOptions,
+    )
+
+T = TypeVar("T")
+
+app = typer.Typer(add_completion=False, no_args_is_help=True)
+PLAN_COLUMNS = ("topic", "kind", "stops", "what")
+STATUS_COLUMNS = ("topic", "partition", "next_offset", "end_offset", "lag", "target_end")
+GROUP_COLUMNS = (
+    "group",
+    "topic",
+    "partition",
+    "source_offset",
+    "target_offset",
+    "current",
+    "outcome",
+)
+EVERY_TOPIC = ".*"
+
+
+@app.callback()
+def replicate() -> None:
+    """Copy topics from one cluster to another, of any releases: each record once where the target
+    has transactions (Kafka 0.11), with a map of offsets that is exact for every record.
+    """
+
+
+# size: every option of the command line is a parameter, given by its name
+@app.command()
+def plan(
+    source: SourceOption,
+    target: TargetOption,
+    name: NameOption,
+    topic: TopicOption = None,
+    topics_pattern: PatternOption = None,
+    delivery: DeliveryOption = "exactly-once",
+    headers: HeadersOption = "keep",
+    timestamp_when_missing: TimestampOption = "append",
+    two_way: TwoWayOption = False,
+    accept: AcceptOption = None,
+    source_config: SourceConfigOption = None,
+    target_config: TargetConfigOption = None,
+    source_release: SourceReleaseOption = None,
+    target_release: TargetReleaseOption = None,
+    output_format: FormatOption = None,
+    timeout_ms: CallTimeoutOption = 30_000,
+) -> None:
+    """Show what would be created in the target, and what cannot be. Changes nothing.
+
+    Exit code 1 where something stands in the way.
+    """
+    from parley.pipelines.replication import ReplicationOptions
+
+    options = ReplicationOptions(
+        name=name,
+        topics=topic or (),
+        topics_pattern=topics_pattern,
+        delivery=delivery,
+        headers=headers,
+        timestamp_when_missing=missing_timestamp(timestamp_when_missing),
+        two_way=two_way,
+        accept=accept or (),
+    )
+    both = sides(
+        (source, source_release, source_config),
+        (target, target_release, target_config),
+        timeout_ms,
+    )
+
+    async def work(replication: AsyncReplication) -> Plan:
+        return await replication.plan()
+
+    found: Plan = run_async(_with(both, options, work))
+    print_rows("replicate plan", PLAN_COLUMNS, list(_plan_rows(found)), output_format)
+    if stopping := found.stopping(options.accept):
+        codes = " ".join(f"--accept {code}" for code in sorted({one.code for one in stopping}))
+        say(f"this stands in the way; to go on all the same: {codes}")
+        raise typer.Exit(ExitCode.FAILED)
+    if not (found.create or found.add_partitions):
+        say("the target has all topics and partitions")
+
+
+# size: every option of the command line is a parameter, given by its name
+@app.command()
+def run(
+    source: SourceOption,
+    target: TargetOption,
+    name: NameOption,
+    topic: TopicOption = None,
+    topics_pattern: PatternOption = None,
+    until_caught_up: Annotated[
+        bool,
+        typer.Option("--until-caught-up", help="End where the source ends now; else never."),
+    ] = False,
+    delivery: DeliveryOption = "exactly-once",
+    start: Annotated[
+        str, typer.Option(metavar="WHERE", help="Where partitions begin: earliest or latest.")
+    ] = "earliest",
+    headers: HeadersOption = "keep",
+    timestamp_when_missing: TimestampOption = "append",
+    two_way: TwoWayOption = False,
+    on_data_loss: Annotated[
+        str,
+        typer.Option(
+            metavar="HOW", help="fail, or go-on, where the source deleted what was not copied yet."
+        ),
+    ] = "fail",
+    accept: AcceptOption = None,
+    commit_interval_ms: Annotated[
+        int, typer.Option(metavar="MS", help="How often a transaction is committed.", min=1)
+    ] = 500,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Translate this group's offsets. Repeatable."),
+    ] = None,
+    all_groups: Annotated[
+        bool, typer.Option("--all-groups", help="Translate the offsets of all groups.")
+    ] = False,
+    groups_interval_ms: Annotated[
+        int, typer.Option(metavar="MS", help="How often groups are translated.", min=1)
+    ] = 60_000,
+    compression_type: Annotated[
+        str, typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+    ] = "lz4",
+    source_config: SourceConfigOption = None,
+    target_config: TargetConfigOption = None,
+    source_release: SourceReleaseOption = None,
+    target_release: TargetReleaseOption = None,
+    output_format: FormatOption = None,
+    timeout_ms: CallTimeoutOption = 30_000,
+) -> None:
+    """Create what `plan` shows, and copy: until Ctrl-C or SIGTERM, which end it after the open
+    transaction, or until it has caught up. Start it again, and it goes on where it was.
+    """
+    from parley.client import ProduceOptions
+    from parley.pipelines.replication import ReplicationOptions
+
+    options = ReplicationOptions(
+        name=name,
+        topics=topic or (),
+        topics_pattern=topics_pattern,
+        delivery=delivery,
+        start=start,
+        headers=headers,
+        timestamp_when_missing=missing_timestamp(timestamp_when_missing),
+        two_way=two_way,
+        on_data_loss=on_data_loss,
+        accept=accept or (),
+        commit_interval_ms=commit_interval_ms,
+        groups=group or (),
+        all_groups=all_groups,
+        groups_interval_ms=groups_interval_ms,
+        produce=ProduceOptions(compression_type=compression_type, max_request_size=16 * 2**20),
+    )
+    both = sides(
+        (source, source_release, source_config),
+        (target, target_release, target_config),
+        timeout_ms,
+    )
+
+    async def work(replication: AsyncReplication) -> tuple[list[PartitionStatus], bool]:
+        with _ended_by_signals(replication) as interrupted:
+            await replication.start()
+            say(f"{name} copies; it has the map of offsets in {options.offsets_topic}")
+            await replication.run(until_caught_up=until_caught_up)
+            return await replication.status(), bool(interrupted)
+
+    statuses, interrupted = run_async(_with(both, options, work))
+    print_rows("replicate run", STATUS_COLUMNS, _status_rows(statuses), output_format)
+    say(f"{sum(one.records for one in statuses)} records copied")
+    if interrupted:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+# size: every option of the command line is a parameter, given by its name
+@app.command()
+def status(
+    source: SourceOption,
+    target: TargetOption,
+    name: NameOption,
+    topic: TopicOption = None,
+    delivery: DeliveryOption = "exactly-once",
+    source_config: SourceConfigOption = None,
+    target_config: TargetConfigOption = None,
+    source_release: SourceReleaseOption = None,
+    target_release: TargetReleaseOption = None,
+    output_format: FormatOption = None,
+    timeout_ms: CallTimeoutOption = 30_000,
+) -> None:
+    """Show how far each partition is, as the target has it. Disturbs no replication that runs."""
+    both = sides(
+        (source, source_release, source_config),
+        (target, target_release, target_config),
+        timeout_ms,
+    )
+
+    async def work(replication: AsyncReplication) -> list[PartitionStatus]:
+        return await replication.status()
+
+    found = run_async(_with(both, _of_name(name, topic, delivery), work))
+    if not topic:
+        found = [one for one in found if one.target_end >= 0]
+    print_rows("replicate status", STATUS_COLUMNS, _status_rows(found), output_format)
+    say(f"{sum(one.lag for one in found)} offsets behind")
+
+
+# size: every option of the command line is a parameter, given by its name
+@app.command()
+def groups(
+    source: SourceOption,
+    target: TargetOption,
+    name: NameOption,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GROUP", help="Only this group. Repeatable. [default: all]"),
+    ] = None,
+    topic: TopicOption = None,
+    execute: ExecuteOption = False,
+    delivery: DeliveryOption = "exactly-once",
+    source_config: SourceConfigOption = None,
+    target_config: TargetConfigOption = None,
+    source_release: SourceReleaseOption = None,
+    target_release: TargetReleaseOption = None,
+    output_format: FormatOption = None,
+    timeout_ms: CallTimeoutOption = 30_000,
+) -> None:
+    """Show where groups of the source go on in the target; --execute writes it.
+
+    Groups with members in the target are left alone, and no offset goes back.
+    """
+    both = sides(
+        (source, source_release, source_config),
+        (target, target_release, target_config),
+        timeout_ms,
+    )
+
+    async def work(replication: AsyncReplication) -> list[GroupOffset]:
+        return await replication.translate_groups(group or (), write=execute)
+
+    found = run_async(_with(both, _of_name(name, topic, delivery), work))
+    rows = [
+        {**one._asdict(), "topic": one.partition.topic, "partition": one.partition.partition}
+        for one in found
+        if topic or one.target_offset is not None
+    ]
+    print_rows("replicate groups", GROUP_COLUMNS, rows, output_format)
+    say("written" if execute else "nothing is written; --execute writes it")
+
+
+# -- inside ----------------------------------------------------------------------------------------
+
+
+async def _with(
+    both: Sides, options: ReplicationOptions, work: Callable[[AsyncReplication], Awaitable[T]]
+) -> T:
+    from parley.pipelines.replication import AsyncReplication
+
+    async with AsyncReplication(both.source, both.target, options) as replication:
+        return await work(replication)
+
+
+def _of_name(name: str, topic: Sequence[str] | None, delivery: str) -> ReplicationOptions:
+    """Return options for looking: at some topics, or at all that were copied."""
+    from parley.pipelines.replication import ReplicationOptions
+
+    pattern = None if topic else EVERY_TOPIC
+    return ReplicationOptions(
+        name=name, topics=topic or (), topics_pattern=pattern, delivery=delivery
+    )
+
+
+@contextlib.contextmanager
+def _ended_by_signals(replication: AsyncReplication) -> Iterator[list[bool]]:
+    """Let SIGTERM and Ctrl-C end a replication in order; what is yielded says whether it was
+    Ctrl-C.
+    """
+    loop = asyncio.get_running_loop()
+    interrupted: list[bool] = []
+
+    def interrupt() -> None:
+        interrupted.append(True)
+        replication.stop()
+
+    loop.add_signal_handler(signal.SIGTERM, replication.stop)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _plan_rows(found: Plan) -> Iterator[dict[str, object]]:
+    for topic in found.create:
+        configs = ", ".join(f"{name}={value}" for name, value in topic.configs.items())
+        text = f"{topic.num_partitions} partitions, {topic.replication_factor} replicas"
+        text += f", {configs}" if configs else ""
+        yield {"topic": topic.name, "kind": "create", "stops": False, "what": text}
+    for name, count in found.add_partitions.items():
+        text = f"partitions up to {count}"
+        yield {"topic": name, "kind": "add-partitions", "stops": False, "what": text}
+    for one in found.findings:
+        yield {"topic": one.topic, "kind": one.code, "stops": one.stops, "what": one.text}
+
+
+def _status_rows(statuses: Sequence[PartitionStatus]) -> list[dict[str, object]]:
+    return [
+        {
+            **one._asdict(),
+            "topic": one.partition.topic,
+            "partition": one.partition.partition,
+            "lag": one.lag,
+        }
+        for one in statuses
+    ]

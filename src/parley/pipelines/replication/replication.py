@@ -1,0 +1,281 @@
+"""A replication as users have it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import TracebackType
+
+from parley.client import LATEST, AsyncClient, ClientOptions, ClusterMetadata, TopicPartition
+from parley.errors import ConfigError, KafkaError
+from parley.pipelines.replication import readers, store
+from parley.pipelines.replication.clusters import (
+    cluster_ids,
+    ends_of,
+    isolation_of,
+    lanes_of,
+    partitions_of,
+    wanted_topics,
+)
+from parley.pipelines.replication.engine import Engine
+from parley.pipelines.replication.groups import GroupOffset, groups_of, translate
+from parley.pipelines.replication.lane import Lane
+from parley.pipelines.replication.options import ReplicationOptions
+from parley.pipelines.replication.plan import Plan, plan
+from parley.pipelines.replication.rows import Rewriting
+from parley.pipelines.replication.status import PartitionStatus
+from parley.pipelines.replication.topics import carry_out, describe_target, describe_topics
+from parley.pipelines.replication.watching import Watching
+from parley.pipelines.replication.writers import Writer, may_pass, writer_of
+from parley.types import Names, texts
+
+Lanes = Mapping[TopicPartition, Lane]
+
+
+class AsyncReplication:
+    """Copies topics of a source into a target, for one event loop.
+
+    >>> async def copy(source: ClientOptions, target: ClientOptions) -> None:
+    ...     options = ReplicationOptions(name="to-new", topics=["flights"])
+    ...     async with AsyncReplication(source, target, options) as replication:
+    ...         await replication.run(until_caught_up=True)
+
+    Kept are topic, partition, key, value, headers, timestamp and the order in each partition; not
+    kept are offsets (`<name>-offsets` has the map), batches, and the bounds of the source's
+    transactions: their records become visible with the target's.
+
+    One replication of a name copies at a time: `start` and `run` fence the one before, whose `run`
+    raises ProducerFencedError. With delivery="at-least-once" nothing holds a second one off.
+    `plan`, `status` and `translate_groups` disturb nobody.
+    """
+
+    def __init__(
+        self, source: ClientOptions, target: ClientOptions, options: ReplicationOptions
+    ) -> None:
+        self.options = options
+        self.source, self.target = AsyncClient(source), AsyncClient(target)
+        self._writer: Writer = writer_of(self.target, options)
+        self._engine: Engine | None = None
+        self._known: store.Known = {}
+        self._isolation = ""
+        self._stopping = False
+
+    # -- life --------------------------------------------------------------------------------------
+
+    async def start(self) -> AsyncReplication:
+        """Carry the plan out, fence a forerunner, and read where it was. `run` does it, too.
+
+        Raises ConfigError for what the plan says cannot be, before anything is changed;
+        TopicRecreatedError where a topic is another one than was copied, DataLossError where the
+        source has deleted what was not copied yet, UnsupportedVersionError where the target has no
+        transactions.
+        """
+        if self._engine is not None:
+            return self
+        source, target = await self._metadata()
+        source_id, target_id = cluster_ids({"source": source, "target": target}, self.options)
+        self._isolation = await isolation_of(self.source)
+        wanted = wanted_topics(source, self.options)
+        await self._prepare(source, target, wanted)
+        await store.ensure_topic(self.target, self.options.offsets_topic)
+        self._known = await self._take_over(source_id)
+        rewriting = Rewriting.of(self.options, source_id, target_id)
+        reading = readers.fetch_options(self._isolation)
+        engine = Engine(self.source, self._writer, self.options, rewriting, reading)
+        engine.add(await self._lanes_of(source, partitions_of(source, wanted), self._known))
+        self._engine = engine
+        return self
+
+    async def _take_over(self, source_id: str | None) -> store.Known:
+        """Be the only one of this name, and return what the forerunners did."""
+        await self._writer.start()
+        await self._writer.begin()
+        topic = self.options.offsets_topic
+        result = await self._writer.produce(topic, store.begun(source_id), 0)
+        await self._writer.commit()
+        begun = result.partitions[TopicPartition(topic, 0)].base_offset
+        return await store.read_known(
+            self.target,
+            topic,
+            # a retry whose offset is not known was written last all the same
+            end=begun + 1 if begun >= 0 else LATEST,
+            isolation_level=self._writer.isolation_level,
+            source_id=source_id,
+        )
+
+    async def _metadata(self) -> tuple[ClusterMetadata, ClusterMetadata]:
+        return await self.source.metadata(), await self.target.metadata()
+
+    async def _lanes_of(
+        self, source: ClusterMetadata, partitions: Iterable[TopicPartition], known: store.Known
+    ) -> list[Lane]:
+        both = (source, await self.target.metadata())
+        return await lanes_of(self.source, both, partitions, known, self.options, self._isolation)
+
+    async def close(self) -> None:
+        """Stop, abort what is not committed, and close both clients. Idempotent."""
+        self.stop()
+        await self._writer.close()
+        await self.source.close()
+        await self.target.close()
+
+    async def __aenter__(self) -> AsyncReplication:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- topics ------------------------------------------------------------------------------------
+
+    async def plan(self) -> Plan:
+        """Return what would be created in the target, and what cannot be. Changes nothing.
+
+        Raises ConfigError for a topic that the source does not have.
+        """
+        source, target = await self._metadata()
+        cluster_ids({"source": source, "target": target}, self.options)
+        return await self._plan(source, target, wanted_topics(source, self.options))
+
+    async def _plan(
+        self, source: ClusterMetadata, target: ClusterMetadata, wanted: Iterable[str]
+    ) -> Plan:
+        wanted = list(wanted)
+        probe = f"{self.options.name}-plan"
+        return plan(
+            await describe_topics(self.source, source, wanted, sample=True),
+            await describe_target(self.target, target, wanted, probe),
+            self.options,
+            time.time_ns() // 1_000_000,
+        )
+
+    async def _prepare(
+        self, source: ClusterMetadata, target: ClusterMetadata, wanted: Iterable[str]
+    ) -> None:
+        """Carry the plan for some topics out. Raises ConfigError for what stands in the way."""
+        found = await self._plan(source, target, wanted)
+        if stopping := found.stopping(self.options.accept):
+            lines = [f"{one.topic or 'target'}: {one.text} [{one.code}]" for one in stopping]
+            raise ConfigError(
+                "nothing was changed, for this cannot be replicated (or name what you "
+                f"accept): {'; '.join(lines)}"
+            )
+        await carry_out(self.target, found)
+
+    async def follow(self) -> list[TopicPartition]:
+        """Copy the topics and partitions, too, that the source has by now; return those that are
+        new. `run` does it every `refresh_interval_ms`.
+        """
+        engine = (await self.start())._started()
+        source, target = await self._metadata()
+        wanted = wanted_topics(source, self.options)
+        new = [tp for tp in partitions_of(source, wanted) if tp not in engine.lanes]
+        if new:
+            await self._prepare(source, target, sorted({tp.topic for tp in new}))
+            engine.add(await self._lanes_of(source, new, self._known))
+        return new
+
+    # -- copying -----------------------------------------------------------------------------------
+
+    async def run(self, *, until_caught_up: bool = False) -> None:
+        """Copy until `stop`; or up to where the source ends now.
+
+        Trouble that may pass (brokers away, leaders that move, a transaction that timed out) is met
+        with another attempt from the last commit, for `patience_ms` without progress. Raises what
+        `start` raises, and what does not pass: ProducerFencedError when another replication of this
+        name has begun, the target's refusal of a record, TopicRecreatedError and DataLossError of
+        the source.
+        """
+        engine = (await self.start())._started()
+        ends = None
+        if until_caught_up:
+            ends = await ends_of(self.source, engine.lanes, self._isolation)
+        if self._stopping:
+            return
+        async with Watching(self, engine, follows=not until_caught_up):
+            await engine.run(ends)
+        if self.options.translates_groups:
+            await self.translate_groups()
+
+    def stop(self) -> None:
+        """Let `run` return after its open transaction, which is committed. For handlers of signals,
+        too.
+        """
+        self._stopping = True
+        if self._engine is not None:
+            self._engine.stop()
+
+    async def status(self) -> list[PartitionStatus]:
+        """Return how far each partition is: of this replication, or as the target has it."""
+        lanes = await self._lanes()
+        ends = await ends_of(self.source, lanes, self._isolation)
+        for tp, lane in lanes.items():
+            if ends[tp] > lane.position.next_offset and self._is_idle(lane):
+                await self._pass_hole(lane, ends[tp])
+        return [
+            PartitionStatus(tp, lane.position.next_offset, ends[tp], lane.map.end(), lane.records)
+            for tp, lane in sorted(lanes.items())
+        ]
+
+    async def translate_groups(
+        self, groups: Names | None = None, *, write: bool = True
+    ) -> list[GroupOffset]:
+        """Set the offsets at which groups of the source go on in the target; return what became of
+        each. With `write` False only that is returned.
+
+        None stands for the `groups` of the options, or for all. Only groups without members in the
+        target are touched, and no offset goes back.
+        """
+        named = self.options.groups if groups is None else texts("groups", groups, "groups")
+        maps = {tp: lane.map for tp, lane in (await self._lanes()).items()}
+        wanted = named or await groups_of(self.source)
+        return await translate(self.source, self.target, wanted, maps, write=write)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    async def _lanes(self) -> Lanes:
+        """Return all partitions: those that are being copied, or as the target has them."""
+        if self._engine is not None:
+            return dict(self._engine.lanes)
+        source, target = await self._metadata()
+        source_id, _ = cluster_ids({"source": source, "target": target}, self.options)
+        self._isolation = await isolation_of(self.source)
+        known: store.Known = {}
+        if self.options.offsets_topic in target.topics:
+            known = await store.read_known(
+                self.target,
+                self.options.offsets_topic,
+                isolation_level=self._writer.isolation_level,
+                source_id=source_id,
+            )
+        partitions = partitions_of(source, wanted_topics(source, self.options))
+        return {lane.partition: lane for lane in await self._lanes_of(source, partitions, known)}
+
+    def _is_idle(self, lane: Lane) -> bool:
+        return self._engine is None or self._engine.is_idle(lane)
+
+    async def _pass_hole(self, lane: Lane, end: int) -> None:
+        """Go over offsets at the end of the source that have no records: control records, aborted
+        ones. Reading yields nothing for them.
+        """
+        before = lane.position
+        wanted = {lane.partition: replace(lane.range(), end=end)}
+        try:
+            if await readers.any_record(self.source, wanted, self._isolation):
+                return
+        except KafkaError as error:
+            if not may_pass(error):
+                raise
+            return
+        if lane.position == before and self._is_idle(lane):
+            # the epoch of a record before a hole says nothing about offsets behind it
+            lane.passed(before._replace(next_offset=end, leader_epoch=-1))
+
+    def _started(self) -> Engine:
+        assert self._engine is not None  # `start` has run
+        return self._engine

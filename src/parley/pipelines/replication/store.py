@@ -1,0 +1,122 @@
+"""The topic of the target in which a replication keeps what it knows.
+
+It has one partition and is compacted. Besides the chunks of the map it has one record with the key
+`begun`: each start writes it in a transaction of its own, and reads the topic up to it. So no chunk
+of a forerunner is missed, whatever a leader that was elected just now believes to be its end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing
+
+import pyarrow as pa
+
+from parley.client import (
+    EARLIEST,
+    LATEST,
+    AsyncClient,
+    FetchOptions,
+    NewTopic,
+    OffsetSpec,
+    TopicPartition,
+    record_shape,
+)
+from parley.errors import ConfigError, KafkaError
+from parley.pipelines.replication.chunks import VERSION, Chunk, read_chunk
+from parley.pipelines.replication.runs import PartitionMap
+from parley.versions import Feature
+
+BEGUN = b"begun"
+REPLICAS = 3
+"""Of the topic of offsets, as far as there are brokers; as of Kafka's own topics."""
+Known = dict[TopicPartition, tuple[PartitionMap, Chunk]]
+"""The map of each partition, and its newest chunk."""
+
+
+async def ensure_topic(target: AsyncClient, topic: str) -> None:
+    """Create the topic where it is missing. Raises ConfigError where it cannot be used."""
+    metadata = await target.metadata()
+    found = metadata.topics.get(topic)
+    if found is None:
+        if not await target.supports(Feature.CREATE_TOPICS):
+            raise ConfigError(
+                f'the target has no topic "{topic}", and its brokers are too old to be asked for '
+                "one (Kafka 0.10.1): create it with one partition and cleanup.policy=compact"
+            )
+        replicas = min(REPLICAS, len(metadata.brokers))
+        configs = {"cleanup.policy": "compact"}
+        await target.create_topics([NewTopic(topic, 1, replicas, configs)])
+    elif len(found.partitions) != 1:
+        raise ConfigError(
+            f'the topic "{topic}" of the target has {len(found.partitions)} partitions; the map of '
+            "offsets needs one: give the replication another name"
+        )
+
+
+def begun(source_id: str | None) -> pa.RecordBatch:
+    """Return the record that a start writes."""
+    value = json.dumps({"version": VERSION, "source": source_id}).encode()
+    return _rows([(BEGUN, value)])
+
+
+def of_chunks(chunks: Iterable[Chunk]) -> pa.RecordBatch:
+    """Return the records of some chunks."""
+    return _rows([(chunk.key, chunk.value) for chunk in chunks])
+
+
+def _rows(found: Sequence[tuple[bytes, bytes]]) -> pa.RecordBatch:
+    keys, values = zip(*found, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(keys, pa.binary()), pa.array(values, pa.binary())], names=["key", "value"]
+    )
+
+
+async def read_known(
+    target: AsyncClient,
+    topic: str,
+    *,
+    end: int | OffsetSpec = LATEST,
+    isolation_level: str,
+    source_id: str | None,
+) -> Known:
+    """Return what the topic says, up to an offset. Raises KafkaError for what cannot be read or
+    belongs to another source.
+    """
+    options = FetchOptions(
+        isolation_level=isolation_level, shape=record_shape(["offset", "key", "value"])
+    )
+    newest: dict[bytes, bytes | None] = {}
+    async with aclosing(target.fetch(TopicPartition(topic, 0), EARLIEST, end, options)) as batches:
+        async for batch in batches:
+            keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+            for key, value in zip(keys, values, strict=True):
+                newest[key] = value
+    _check_source(topic, newest.pop(BEGUN, None), source_id)
+    chunks = [read_chunk(key, value) for key, value in newest.items()]
+    return known_of(chunk for chunk in chunks if chunk is not None)
+
+
+def known_of(chunks: Iterable[Chunk]) -> Known:
+    """Return the maps that chunks make, each partition's in the order of the source's offsets."""
+    known: Known = {}
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.partition, chunk.runs[0].source)):
+        found, _ = known.get(chunk.partition, (PartitionMap(), None))
+        found.append(chunk.runs, chunk.position.next_offset)
+        known[chunk.partition] = found, chunk
+    return known
+
+
+def _check_source(topic: str, value: bytes | None, source_id: str | None) -> None:
+    if value is None:
+        return
+    try:
+        wrote = json.loads(value)["source"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise KafkaError(f'"{topic}" has a record "begun" that cannot be read: {error}') from error
+    if None not in (wrote, source_id) and wrote != source_id:
+        raise ConfigError(
+            f'"{topic}" has the map of offsets of the cluster {wrote}, and the source is '
+            f"{source_id}: give this replication another name"
+        )

@@ -1,0 +1,159 @@
+"""How records get into the target: in transactions, or at least once where it has none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from parley.client import AsyncClient, ProduceResult
+from parley.errors import (
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    KafkaError,
+    NetworkError,
+    OutOfOrderSequenceNumberError,
+    TransactionAbortableError,
+    TransactionFatalError,
+    UnknownProducerIdError,
+    UnsupportedVersionError,
+)
+from parley.pipelines.replication.options import ReplicationOptions
+
+log = logging.getLogger("parley.pipelines")
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+_PAUSE_S = 0.2
+Rows: TypeAlias = pa.RecordBatch | Sequence[pa.RecordBatch]
+
+
+class Writer(Protocol):
+    """What the engine writes with."""
+
+    isolation_level: str
+    """How the topic of offsets is read."""
+
+    async def start(self) -> None:
+        """Be the only writer of this name, where the target can hold others off."""
+
+    async def begin(self) -> None:
+        """Begin what becomes visible together."""
+
+    async def produce(self, topic: str, rows: Rows, partition: int) -> ProduceResult:
+        """Write rows; return when they are acknowledged."""
+
+    async def commit(self) -> None:
+        """Make what was written since `begin` visible."""
+
+    async def abort(self) -> None:
+        """Take it back, where the target can. Raises ProducerFencedError."""
+
+    async def close(self) -> None:
+        """Write nothing any more. Idempotent."""
+
+
+def writer_of(target: AsyncClient, options: ReplicationOptions) -> Writer:
+    """Return the writer that the options mean."""
+    if options.exactly_once:
+        return TransactionalWriter(target, options)
+    return PlainWriter(target, options)
+
+
+class TransactionalWriter:
+    """Writes in transactions of one id: a second copy fences the first."""
+
+    isolation_level = READ_COMMITTED
+
+    def __init__(self, target: AsyncClient, options: ReplicationOptions) -> None:
+        self._options = options
+        self._producer = target.transactions.producer(
+            options.name,
+            transaction_timeout_ms=options.transaction_timeout_ms,
+            options=options.produce,
+        )
+
+    async def start(self) -> None:
+        try:
+            await self._producer.start()
+        except UnsupportedVersionError as error:
+            error.add_note(
+                "the target has no transactions (Kafka 0.11): with "
+                'delivery="at-least-once" records are copied without them'
+            )
+            raise
+
+    async def begin(self) -> None:
+        await self._producer.begin_transaction()
+
+    async def produce(self, topic: str, rows: Rows, partition: int) -> ProduceResult:
+        return await self._producer.produce(topic, rows, partition)
+
+    async def commit(self) -> None:
+        until = asyncio.get_running_loop().time() + self._options.patience_ms / 1000
+        while True:
+            try:
+                return await self._producer.commit_transaction()
+            except NetworkError as error:  # whether it is committed is not known: ask again
+                if asyncio.get_running_loop().time() > until:
+                    raise
+                log.warning("%s: the commit is asked for again: %s", self._options.name, error)
+                await asyncio.sleep(_PAUSE_S)
+
+    async def abort(self) -> None:
+        if self._producer.can_abort:
+            await self._producer.abort_transaction()
+
+    async def close(self) -> None:
+        await self._producer.close()
+
+
+class PlainWriter:
+    """Writes each record at once and at least once; nothing holds a second copy off."""
+
+    isolation_level = READ_UNCOMMITTED
+
+    def __init__(self, target: AsyncClient, options: ReplicationOptions) -> None:
+        self._target, self._options = target, options
+
+    async def start(self) -> None:
+        pass
+
+    async def begin(self) -> None:
+        pass
+
+    async def produce(self, topic: str, rows: Rows, partition: int) -> ProduceResult:
+        return await self._target.produce(topic, rows, partition, self._options.produce)
+
+    async def commit(self) -> None:
+        pass
+
+    async def abort(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+_RENEWED = (
+    InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    OutOfOrderSequenceNumberError,
+    UnknownProducerIdError,
+)
+"""After these an abort finds out: the producer goes on with a new epoch, or it is fenced."""
+
+
+def may_pass(error: KafkaError) -> bool:
+    """Return whether another attempt may get through: brokers away, a transaction timed out."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, TransactionFatalError):
+            return False
+        if isinstance(seen, (NetworkError, *_RENEWED)) or getattr(seen, "retriable", False):
+            return True
+        if isinstance(seen, TransactionAbortableError) and seen.__cause__ is None:
+            return True
+        seen = seen.__cause__
+    return False
