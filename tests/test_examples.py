@@ -23,8 +23,9 @@ MODULES = [name for name in modules() if name not in ("parley.spark", "parley.te
 PROGRAMS = [one for one in programs() if str(one[0]) not in ELSEWHERE and "pyspark" not in one[2]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def bootstrap_servers() -> Iterator[str]:
+    """Each example has a cluster of its own (20 ms): two may name the same topic."""
     with cluster_of_examples() as servers:
         yield servers
 

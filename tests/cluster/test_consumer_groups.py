@@ -265,6 +265,25 @@ def test_h18_after_a_restart_members_go_on_with_their_epochs(tmp_path: Path) -> 
         at.client.close()
 
 
+@pytest.mark.parametrize(("release", "rises"), [("4.0", False), ("4.1", True), ("4.3", True)])
+def test_kip_1101_from_4_1_on_the_epoch_rises_with_the_racks_of_replicas(
+    release: str, rises: bool
+) -> None:
+    settings = ClusterSettings(racks={1: "a", 2: "b"}, group_consumer_assignment_interval_ms=0)
+    with LocalCluster(brokers=2, release=release, settings=settings) as cluster:
+        cluster.create_topic(TOPIC, 3, 1)
+        cluster.move_group_coordinator(GROUP, 1)
+        at = Coordinator(cluster)
+        epoch = at.beat("A", 0).member_epoch
+        assert at.beat("A", epoch).member_epoch == epoch
+        leader, _ = cluster.leaders(TOPIC)[0]
+        cluster.move_leader(TOPIC, 0, 3 - leader)
+        assert at.beat("A", epoch).member_epoch == epoch + rises
+        cluster.kill_broker(2)
+        assert at.beat("A", epoch + rises).member_epoch == epoch + rises  # a broker keeps its rack
+        at.client.close()
+
+
 def test_a_broker_that_does_not_coordinate_the_group_says_so() -> None:
     with LocalCluster(brokers=2, release="4.1") as cluster:
         at = Coordinator(cluster)

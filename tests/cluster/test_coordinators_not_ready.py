@@ -18,6 +18,7 @@ from parley.messages import (
     DescribeTransactionsRequest,
     HeartbeatRequest,
     InitProducerIdRequest,
+    JoinGroupRequest,
     ListGroupsRequest,
 )
 
@@ -108,6 +109,27 @@ def test_h18_every_api_says_that_the_coordinator_loads_as_its_release_does(relea
         assert found() == expected
         one.cluster.scenes.release_loading()
         assert all(LOADING not in codes for _, codes in found())
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.0", "4.3"])
+def test_from_4_0_on_a_session_timeout_is_refused_before_anything_is_said_of_the_coordinator(
+    release: str,
+) -> None:
+    """As brokers that coordinate nothing yet were seen to answer: 3.9.1 with 16, 4.1.1 and 4.3.0
+    with 26.
+    """
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range")
+    request = JoinGroupRequest(
+        group_id=GROUP, session_timeout_ms=1, rebalance_timeout_ms=10_000,
+        protocol_type="consumer", protocols=[protocol],
+    )  # fmt: skip
+    with coordinators(release) as (one, client):
+        one.cluster.scenes.hold_loading()
+        broker = moved(one, release)
+        answers = [one.time.run(client.request(at, request)) for at in (broker, 3 - broker)]
+        newest = release != "3.9"
+        expected = [26, 26] if newest else [LOADING, NOT_COORDINATOR]
+        assert [answer.error_code for answer in answers] == expected
 
 
 @pytest.mark.parametrize(("release", "groups"), [("3.9", [GROUP]), ("4.3", [])])

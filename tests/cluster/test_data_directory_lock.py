@@ -18,6 +18,8 @@ from parley.devcluster.directory_lock import LOCK_FILE, DirectoryLock
 from parley.devcluster.state.cluster_state import CLEAN_STOP
 from parley.errors import ConfigError, NetworkError
 
+from ..support import GENEROUS_S
+
 COMMAND = [sys.executable, "-m", "parley", "cluster", "start", "--brokers", "1", "--data-dir"]
 
 
@@ -53,7 +55,7 @@ def test_a_second_command_is_refused_and_changes_nothing(
     first = start(tmp_path)
     before = contents(tmp_path)
     second = subprocess.run(
-        [*COMMAND, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+        [*COMMAND, str(tmp_path)], capture_output=True, text=True, timeout=GENEROUS_S, check=False
     )
     assert second.returncode != 0
     assert f"in use by the cluster of process {first.pid}" in second.stderr
@@ -63,7 +65,7 @@ def test_a_second_command_is_refused_and_changes_nothing(
         LocalCluster(brokers=1, data_dir=tmp_path).start()
     assert contents(tmp_path) == before
     first.send_signal(signal.SIGTERM)
-    assert first.wait(20) == 0
+    assert first.wait(GENEROUS_S) == 0
     assert CLEAN_STOP in contents(tmp_path)
 
 
@@ -88,7 +90,7 @@ def test_what_was_made_after_the_refusal_survives_kill_9(
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=GENEROUS_S,
         check=False,
     )
     assert made.returncode == 0, made.stderr

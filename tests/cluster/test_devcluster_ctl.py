@@ -289,7 +289,7 @@ def test_the_command_drives_a_process(
         input=lines,
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=GENEROUS_S,
     ).stdout
     assert [json.loads(line)["ok"] for line in out.splitlines()] == [True, False, True]
     process.send_signal(signal.SIGTERM)

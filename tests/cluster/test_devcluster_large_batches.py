@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from parley.messages import MetadataRequest, ProduceRequest
 from parley.records import Record, WriteOptions, columns_from_records, encode_batches, offsets_of
 from parley_laboratory.hostile import codec_shapes, record_shapes
 from parley_laboratory.wire import Wire
+
+from ..support import GENEROUS_S
 
 Talk = Any
 Batch = Callable[..., bytes]
@@ -33,7 +36,7 @@ class Gate:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         self.threads.append(threading.current_thread().name)
         self.reached.set()
-        assert self.opened.wait(30)
+        assert self.opened.wait(GENEROUS_S)
         return self._prepare(*arguments, **named)
 
 
@@ -50,7 +53,7 @@ def test_others_are_answered_while_a_large_batch_is_checked(
 ) -> None:
     request = leader.produce_request(batch(100, size=1_000), version=8)
     leader.wire.send(request, 8)
-    assert gate.reached.wait(30)
+    assert gate.reached.wait(GENEROUS_S)
     with Wire(leader.cluster.broker(1).address) as other:
         assert other.ask(MetadataRequest(topics=None), 9).topics
         assert not gate.opened.is_set()
@@ -65,7 +68,7 @@ def test_what_follows_on_the_connection_waits_for_it(
     large = leader.produce_request(batch(100, size=1_000), version=8)
     small = leader.produce_request(batch(1), version=8)
     leader.wire.send(large, 8)
-    assert gate.reached.wait(30)
+    assert gate.reached.wait(GENEROUS_S)
     leader.wire.send(small, 8)
     gate.opened.set()
     leader.wire.correlation_id -= 1
@@ -74,6 +77,31 @@ def test_what_follows_on_the_connection_waits_for_it(
     second = leader.wire.receive(small, 8)
     answers = [one.responses[0].partition_responses[0] for one in (first, second)]
     assert [(one.error_code, one.base_offset) for one in answers] == [(0, 0), (0, 100)]
+
+
+@pytest.mark.parametrize("where", ["memory", "files"])
+def test_what_is_too_large_to_be_copied_in_the_loop_is_kept_as_it_came(
+    where: str, tmp_path: Path, talk_to: Callable[..., Talk]
+) -> None:
+    rows = [
+        Record(0, 1_000, 0, None, random.Random(seed).randbytes(1_000_000)) for seed in range(6)
+    ]
+    options = WriteOptions(max_batch_bytes=2**31 - 1)
+    (sent,) = encode_batches(columns_from_records(rows, with_offsets=False), None, options)
+    assert len(sent.data) > produce_ahead.COPIED_AHEAD_BYTES
+    folder = tmp_path if where == "files" else None
+    with LocalCluster(2, "3.9", data_dir=folder) as cluster:
+        cluster.create_topic("t", 1, configs={"max.message.bytes": str(2**31 - 1)})
+        cluster.move_leader("t", 0, 1)
+        writer, epoch = talk_to(cluster, 1, "t"), cluster.leaders("t")[0][1]
+        assert [writer.produce(bytes(sent.data)).base_offset for _ in range(2)] == [0, 6]
+        cluster.move_leader("t", 0, 2)
+        reader = talk_to(cluster, 2, "t")
+        for base in (0, 6):
+            found = bytearray(reader.fetch(base, partition_max_bytes=1).records)
+            assert found[0:8] == base.to_bytes(8, "big")
+            assert found[12:16] == epoch.to_bytes(4, "big")
+            assert found[16:] == sent.data[16:]
 
 
 def test_a_large_batch_that_is_damaged_is_refused(leader: Talk, batch: Batch) -> None:

@@ -181,6 +181,34 @@ def test_g42_partitions_of_a_topic_that_was_deleted_are_given_up(how: dict[str, 
         assert one.consumer.assignment() == {TopicPartition(TOPIC, at) for at in range(PARTITIONS)}
 
 
+@pytest.mark.parametrize("release", ["2.3", "4.3"])
+def test_g42_a_topic_that_goes_before_its_position_is_known_is_no_error_of_a_poll(
+    release: str,
+) -> None:
+    """Its reader cannot find the position, and the leader does not know yet that the topic is gone:
+    Java looks for the position until the group has taken the partition away.
+    """
+    gone = TopicPartition("another", 0)
+    with lone(release, joins=False) as one:
+        one.consumer = one.join(client=one.client(metadata_max_age_ms=15_000))  # it leads
+        one.go_on(3_000)
+        one.cluster.create_topic(gone.topic, 1)
+        seen = Seen()
+        reader = one.join(seen)
+        one.subscribe(reader, seen, (gone.topic,))
+        one.cluster.faults.fail("OffsetFetch", 14, times=1_000)
+        while gone not in reader.assignment():
+            one.go_on(250)
+        one.cluster.delete_topic(gone.topic)
+        one.cluster.faults.clear()
+        one.go_on(8_000)  # raises what a poll raises
+        assert reader.assignment() == {gone}
+        assert reader.health().stalled == (gone,)  # type: ignore[union-attr]
+        one.go_on(20_000)
+        assert ("revoked", [str(gone)]) in seen.calls
+        assert not reader.assignment()
+
+
 # -- where a partition begins ----------------------------------------------------------------------
 
 
@@ -191,6 +219,28 @@ def test_g45_without_a_commit_a_member_begins_at_the_records_of_the_last_minutes
         one.produce(3, at_ms=now_ms - 60_000)
         one.consumer = one.join(auto_offset_reset="by_duration:PT10M")
         assert one.go_on(3_000) == 3
+
+
+class Seeking(Seen):
+    """Begins at an offset of its own."""
+
+    consumer: AsyncConsumer
+
+    def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        super().on_partitions_assigned(assigned)
+        for tp in assigned:
+            self.consumer.seek(tp, 3)
+
+
+def test_g45_where_a_listener_seeks_nobody_asks_for_committed_offsets() -> None:
+    with lone("4.3", joins=False) as one:
+        for partition in range(PARTITIONS):
+            one.produce(8, partition)
+        listener = Seeking()
+        one.consumer = listener.consumer = one.join(listener)
+        assert one.go_on(3_000) == 5 * PARTITIONS
+        assert not one.cluster.requests("OffsetFetch")
+        assert not one.cluster.requests("ListOffsets")
 
 
 def test_g45_a_commit_comes_before_the_policy() -> None:

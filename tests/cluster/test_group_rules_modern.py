@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
-from parley.client import OffsetAndMetadata
+from parley.client import OffsetAndMetadata, TopicPartition
 from parley.devcluster.handlers import h68_consumer_group_heartbeat as handler
 from parley.devcluster.state.groups.modern.assignors import Part
 from parley.errors import (
@@ -17,7 +20,19 @@ from parley.errors import (
 )
 from parley.messages import ConsumerGroupHeartbeatRequest, OffsetFetchRequest
 
-from .lone_member import EVERYTHING, MODERN, TOPIC, TP, Lone, Seen, Slow, beats, lone
+from .lone_member import (
+    EVERYTHING,
+    MODERN,
+    PARTITIONS,
+    SETTINGS,
+    TOPIC,
+    TP,
+    Lone,
+    Seen,
+    Slow,
+    beats,
+    lone,
+)
 
 SAYS_NOTHING = (-1, None, None)
 
@@ -50,6 +65,87 @@ def test_g47_heartbeats_say_everything_to_join_and_after_a_failure_else_what_is_
         refused, again, after = (said(beat) for beat in beats(one))
         assert (refused, after) == (SAYS_NOTHING, SAYS_NOTHING)
         assert again == (20_000, [TOPIC], [0, 1])
+
+
+def moments(one: Lone, client: str) -> list[int]:
+    """Return when a client sent heartbeats, in milliseconds since the first."""
+    sent = [
+        entry.at_ms for entry in one.cluster.requests("ConsumerGroupHeartbeat", client_id=client)
+    ]
+    return [at_ms - sent[0] for at_ms in sent]
+
+
+def a_crowded_group(one: Lone) -> str:
+    """Let members join until the last one is given nothing; return its client."""
+    for _ in range(PARTITIONS):
+        one.join(Seen(), **MODERN)
+        one.go_on(16_000)
+    one.consumer = one.join(Seen(), **MODERN)
+    return f"c{PARTITIONS}"
+
+
+def test_g52_who_joins_and_is_given_nothing_has_nothing_to_acknowledge() -> None:
+    with lone("4.3", joins=False) as one:
+        last = a_crowded_group(one)
+        one.go_on(16_000)
+        joining, *others = beats(one, last)
+        assert joining.member_epoch == 0
+        assert {said(beat) for beat in others} == {SAYS_NOTHING}
+        health = one.consumer.health()
+        assert health is not None
+        assert (health.state, health.assigned, health.rebalances) == ("stable", 0, 1)
+
+
+def test_g50_who_joins_asks_ten_times_as_often_for_a_while() -> None:
+    with lone("4.3", joins=False) as one:
+        last = a_crowded_group(one)
+        one.go_on(24_000)
+        at_ms = moments(one, last)
+        gaps_ms = [later - sooner for sooner, later in pairwise(at_ms)]
+        often = gaps_ms.index(next(gap_ms for gap_ms in gaps_ms if gap_ms > 1_000))
+        assert 14 <= often <= 15  # one interval and a half
+        assert all(500 <= gap_ms < 550 for gap_ms in gaps_ms[:often])
+        assert all(5_000 <= gap_ms < 5_050 for gap_ms in gaps_ms[often:])
+
+
+class Timed(Seen):
+    """Keeps when it was called with partitions, too."""
+
+    def __init__(self, one: Lone) -> None:
+        super().__init__()
+        self.at_ms: dict[str, int] = {}
+        """What it was called for → when that was last."""
+        self._clock = one.time.clock
+
+    def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        if assigned:
+            self.at_ms["assigned"] = self._clock.now_ms()
+
+    def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
+        self.at_ms["revoked"] = self._clock.now_ms()
+
+
+@pytest.mark.parametrize("after_ms", [1_000, 2_500, 4_000])
+def test_g50_what_a_member_gives_up_is_taken_soon(after_ms: int) -> None:
+    """However long before its next heartbeat the member that gives it up has its own."""
+    with lone("4.3", **MODERN) as one:
+        gives, takes = Timed(one), Timed(one)
+        one.subscribe(one.consumer, gives)
+        one.go_on(after_ms)
+        one.join(takes, **MODERN)
+        one.go_on(12_000)
+        # a tenth of the interval, and the time to the next poll of either
+        assert 0 <= takes.at_ms["assigned"] - gives.at_ms["revoked"] <= 500 + 250 + 50
+
+
+def test_g49_the_interval_is_that_of_the_answer_from_the_first_one_on() -> None:
+    settings = replace(SETTINGS, group_consumer_heartbeat_interval_ms=500)
+    with lone("4.3", joins=False, settings=settings) as one:
+        last = a_crowded_group(one)
+        one.go_on(4_000)
+        gaps_ms = [later - sooner for sooner, later in pairwise(moments(one, last))]
+        assert len(gaps_ms) <= 16
+        assert all(500 <= gap_ms < 550 for gap_ms in gaps_ms[9:])
 
 
 def test_g51_what_metadata_does_not_name_yet_is_taken_later() -> None:

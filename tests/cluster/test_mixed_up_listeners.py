@@ -15,6 +15,8 @@ from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.errors import BrokersUnreachable, KafkaError
 
+from ..support import GENEROUS_S
+
 # fatal, protocol_version: what a TLS listener says to plain bytes
 TLS_ALERT = bytes.fromhex("15030300020246")
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
@@ -48,7 +50,7 @@ class Listener:
     def close(self) -> None:
         self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
-        self.thread.join(10)
+        self.thread.join(GENEROUS_S)
 
 
 @contextlib.contextmanager

@@ -20,6 +20,8 @@ from parley.errors import BrokersUnreachable, KafkaError, NetworkError, RequestT
 from parley.net import AdvancingClock
 from parley.net.clock import settle
 
+from ..support import GENEROUS_S
+
 TP = TopicPartition("t", 0)
 STEP_MS = 500
 BROKERS = 3
@@ -80,7 +82,7 @@ async def outlives(
 
 async def ended(clock: AdvancingClock, task: asyncio.Future[Any]) -> Any:
     """Return what becomes of a task, without waiting for its pauses."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(GENEROUS_S):
         while not task.done():
             await step(clock)
     return await task
@@ -180,7 +182,7 @@ async def test_a_consumer_waits_through_any_outage(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(GENEROUS_S):
         while not condition():
             await settle(1)
 

@@ -129,7 +129,7 @@ def test_re_created_again_and_again_under_load(
         assert sent.acquire(timeout=GENEROUS_S)
     stop.set()
     for writer in writers:
-        writer.join(60)
+        writer.join(GENEROUS_S)
     assert not errors
     with Client(bootstrap_servers=cluster.bootstrap_servers, **QUICK) as client:
         for partition in (0, 1):

@@ -262,7 +262,7 @@ def test_closing_says_of_each_record_whether_it_may_have_been_written(
         await sending.send_and_wait(topic, b"first", partition=0)
         cluster.faults.drop("Produce")
         on_its_way = await sending.send(topic, b"on its way", partition=0)
-        in_flight = sending._core.writer._producer.sender._in_flight
+        in_flight = sending._core.writer._producer.sender.requests._in_flight
         await eventually_async(lambda: any(in_flight.values()))
         kept = await sending.send(topic, b"kept", partition=0)
         assert not on_its_way.done()
@@ -333,3 +333,36 @@ def test_what_is_sent_without_waiting_is_sent_and_errors_reach_the_hook(
     ((error, records),) = failed
     assert isinstance(error, UnknownTopicOrPartitionError)
     assert records == ("missing", -1, 2, False)
+
+
+def test_thousands_of_topics_share_one_producer_id_and_their_records_gather_into_few_batches(
+    cluster: LocalCluster,
+) -> None:
+    topics, rounds = [f"many-{number}" for number in range(150)], 40
+    for topic in topics:
+        cluster.create_topic(topic, partitions=1, replication_factor=1)
+    before = len(cluster.requests("InitProducerId")), len(cluster.requests("Produce"))
+    memory = len(topics) * rounds * (100 + 16) // 4  # a quarter of all records
+
+    async def work() -> list[list[RecordMetadata]]:
+        async with AsyncProducer(
+            bootstrap_servers=cluster.bootstrap_servers, linger_ms=0, buffer_memory=memory
+        ) as producer:
+            await asyncio.gather(*(producer.send_and_wait(topic, b"first") for topic in topics))
+            sent = [
+                [await producer.send(topic, b"%0100d" % number) for topic in topics]
+                for number in range(rounds)
+            ]
+            return [[await one for one in each] for each in sent]
+
+    found = asyncio.run(work())
+    # every topic has its records in the order in which they were sent
+    for number, each in enumerate(found, 1):
+        assert [(one.topic, one.offset) for one in each] == [(topic, number) for topic in topics]
+    assert len(cluster.requests("InitProducerId")) - before[0] == 1
+    batches = sum(
+        len(entry.partition_data)
+        for request in cluster.requests("Produce")[before[1] :]
+        for entry in request.message.topic_data
+    )
+    assert batches <= len(topics) * (1 + rounds // 3)

@@ -140,17 +140,15 @@ def test_frames_may_be_as_large_as_a_fetch_that_was_asked_for() -> None:
 class TestRefusals:
     """What is wrong is said at once, by the error that it is, and no secret with it.
 
-    At once: milliseconds on a quiet machine; the limits below only distinguishes it from a
+    At once: milliseconds on a quiet machine; the limit below only distinguishes it from a
     request's time-out of 30 s.
     """
 
-    def fails(
-        self, expected: type[KafkaError], words: str, client: Client, seconds: float = 5
-    ) -> None:
+    def fails(self, expected: type[KafkaError], words: str, client: Client) -> None:
         begun = time.monotonic()
         with pytest.raises(expected, match=words) as caught, client:
             client.metadata()
-        assert time.monotonic() - begun < seconds
+        assert time.monotonic() - begun < 25
         assert CANARY not in str(caught.value)
 
     @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
@@ -196,7 +194,7 @@ class TestRefusals:
 
     def test_plaintext_to_tls(self, cluster: LocalCluster) -> None:
         client = Client(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=800)
-        self.fails(NetworkError, "security_protocol", client, seconds=1.5)
+        self.fails(NetworkError, "security_protocol", client)
 
     @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
     def test_tls_to_plaintext(self, plaintext: LocalCluster, protocol: str) -> None:
@@ -212,7 +210,7 @@ class TestRefusals:
             **properties,
         }
         client = Client(ClientOptions.from_properties({**options, "default_api_timeout_ms": 800}))
-        self.fails(NetworkError, "security_protocol=PLAINTEXT", client, seconds=1.5)
+        self.fails(NetworkError, "security_protocol=PLAINTEXT", client)
 
     def test_no_login_where_one_is_wanted(self, cluster: LocalCluster) -> None:
         properties = {
@@ -223,7 +221,7 @@ class TestRefusals:
         for name in ("sasl.mechanism", "sasl.jaas.config"):
             del properties[name]
         client = Client(ClientOptions.from_properties(properties))
-        self.fails(NetworkError, "security_protocol", client, seconds=1.5)
+        self.fails(NetworkError, "security_protocol", client)
 
     def test_a_login_where_none_is_wanted(self) -> None:
         with LocalCluster(brokers=1, security=Security("SSL")) as cluster:

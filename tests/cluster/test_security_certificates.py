@@ -16,6 +16,8 @@ from parley.client import Client, ClientOptions
 from parley.devcluster import LocalCluster, Security
 from parley.errors import NetworkError
 
+from ..support import GENEROUS_MS
+
 
 class TestCertificates:
     """What a client makes of a broker's certificate, and a broker of a client's."""
@@ -51,7 +53,7 @@ class TestCertificates:
             NetworkError, match=r"IP address mismatch.*a name that the certificate holds"
         ):
             self.connect(self.own_context("broker.example.org"), tmp_path)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 25  # far from a request's time-out of 30 s
 
     def test_another_host_and_nobody_minds(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -72,7 +74,7 @@ class TestCertificates:
         begun = time.monotonic()
         with pytest.raises(NetworkError, match="certificate has expired"):
             self.connect(context, tmp_path)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 25  # far from a request's time-out of 30 s
 
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
     @pytest.mark.parametrize("wanted", ["none", "requested", "required"])
@@ -89,11 +91,11 @@ class TestCertificates:
                 context.load_cert_chain(file)
             elif given == "foreign":
                 self.ca.issue_cert("client@example.org").configure_cert(context)
+            fine = wanted == "none" or given == "own" or (wanted == "requested" and given == "none")
             options = ClientOptions(
                 bootstrap_servers=cluster.bootstrap_servers, security_protocol="SSL",
-                ssl_context=context, default_api_timeout_ms=800,
+                ssl_context=context, default_api_timeout_ms=GENEROUS_MS if fine else 800,
             )  # fmt: skip
-            fine = wanted == "none" or given == "own" or (wanted == "requested" and given == "none")
             if fine:
                 with Client(options) as client:
                     client.metadata()

@@ -22,13 +22,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from parley.errors import CorruptRecordError
-from parley.kernel.contract import (
-    DEFAULT_BATCH_RATIO,
-    Kernel,
-    KernelError,
-    KernelErrorKind,
-    batch_limit,
-)
+from parley.kernel.contract import DEFAULT_BATCH_RATIO, KernelError, KernelErrorKind, batch_limit
+from parley.kernel.functions import Kernel
 from parley.records import Columns, VarColumn, decode_columns
 from parley_laboratory.hostile import codec_shapes, record_shapes
 from parley_laboratory.hostile.record_shapes import RecordSet, Shape

@@ -20,7 +20,6 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *                          renew, none) is for the n-th of them, the last one for the rest
  *   again ACTION           acknowledge all records of the last poll again
  *   commit                 commitSync
- *   sleep MS               do nothing
  * Printed: "record PARTITION OFFSET DELIVERIES", "committed PARTITION ERROR", "failed ERROR".
  */
 public final class ShareReads {
@@ -56,7 +55,6 @@ public final class ShareReads {
             case "poll" -> poll(Integer.parseInt(words[1]), words);
             case "again" -> last.forEach(record -> acknowledge(record, words[1]));
             case "commit" -> committed(consumer.commitSync(Duration.ofSeconds(60)));
-            case "sleep" -> Thread.sleep(Long.parseLong(words[1]));
             default -> throw new IllegalArgumentException(words[0]);
         }
     }

@@ -203,7 +203,7 @@ def write_at(client: Client, tp: TopicPartition, count: int, timestamp_ms: int) 
     """
     times = pa.array([timestamp_ms] * count, pa.timestamp("ms", "UTC"))
     rows = pa.table({"value": [str(i) for i in range(count)], "timestamp": times})
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + GENEROUS_S
     while True:
         try:
             client.produce(

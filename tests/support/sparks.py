@@ -19,7 +19,8 @@ from __future__ import annotations
 import contextlib
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,24 @@ from .patience import eventually
 MOST_STARTS = 6
 
 _ENDS = (Exception, pytest.fail.Exception)  # the second is what the time limit of a test raises
+
+
+@contextlib.contextmanager
+def unpacked_home(folder: Path) -> Iterator[None]:
+    """Let a Spark that starts meanwhile find its Python files in pyspark's folder instead of in the
+    zip beside its JARs, from which each Python process would compile them again: it then starts in
+    0.4 s of processor time instead of 1.2 s. Tests that start Spark by itself leave that be.
+    """
+    import pyspark
+
+    home = folder / "home"
+    (home / "python").mkdir(parents=True)
+    for part in Path(pyspark.__file__).parent.iterdir():
+        if part.name in {"bin", "jars", "sbin"}:
+            (home / part.name).symlink_to(part)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_HOME", str(home))
+        yield
 
 
 def usable(session: Any, suspect: bool) -> bool:

@@ -18,6 +18,8 @@ from parley import host, records
 from parley.cli import examination, main
 from parley.records import KernelInfo
 
+from ...support import GENEROUS_S
+
 
 def test_a_pure_kernel_is_named_with_its_cost_and_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
@@ -98,7 +100,11 @@ sys.exit(main({arguments}))
 def run_without(names: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
     program = WITHOUT.format(names=names, arguments=list(arguments))
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=GENEROUS_S,
+        check=False,
     )
 
 

@@ -16,6 +16,8 @@ import pytest
 
 import parley
 
+from ...support import GENEROUS_S
+
 ROOT = Path(__file__).parents[3]
 LEFT_OUT = (
     ".*",
@@ -31,13 +33,14 @@ LEFT_OUT = (
 )
 
 LICENCES = {"LICENSE", "THIRD-PARTY-NOTICES.txt"}
-PACKAGES = ("parley", "pyspark_parley")
+PACKAGES = ("parley", "pyspark_parley", "pyspark_parley_delta", "pyspark_parley_iceberg")
 
 
 def build(what: str, tree: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     program = f"from setuptools import build_meta as backend; backend.build_{what}({str(out)!r})"
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=110, check=False,
+        [sys.executable, "-c", program], capture_output=True, text=True,
+        timeout=GENEROUS_S, check=False,
         cwd=tree,
         env={**os.environ, **environment},
     )  # fmt: skip
@@ -221,7 +224,7 @@ def test_both_wheels_together_run_a_cluster_and_one_alone_says_what_to_install(
     both, alone = (
         subprocess.run(
             [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=GENEROUS_S, check=False,
             env={**os.environ, "PYTHONPATH": str(tmp_path / folder)},
         )
         for folder in ("both", "alone")
@@ -246,8 +249,8 @@ def test_a_wheel_has_the_same_definitions_in_one_file(wheel: Path, tmp_path: Pat
         archive.extractall(tmp_path)
     said = [
         subprocess.run(
-            [sys.executable, "-c", DEFINITIONS], capture_output=True, text=True, timeout=60,
-            check=True,
+            [sys.executable, "-c", DEFINITIONS], capture_output=True, text=True,
+            timeout=GENEROUS_S, check=True,
             env={**os.environ, "PYTHONPATH": str(folder)},
         ).stdout
         for folder in (ROOT / "src", tmp_path)

@@ -71,11 +71,12 @@ def name_of(requirement: str) -> str:
 def test_python_and_rust_have_the_same_version(
     setup: ModuleType, pyproject: dict[str, Any]
 ) -> None:
-    crate = tomllib.loads((ROOT / "native" / "Cargo.toml").read_text(encoding="utf-8"))["package"]
-    locked = tomllib.loads((ROOT / "native" / "Cargo.lock").read_text(encoding="utf-8"))["package"]
-    (own,) = [one for one in locked if one["name"] == crate["name"]]
     assert "version" not in pyproject["project"]
-    assert setup.version() == parley.__version__ == crate["version"] == own["version"]
+    for folder in (ROOT / "native", ROOT / "native-schemas"):
+        crate = tomllib.loads((folder / "Cargo.toml").read_text(encoding="utf-8"))["package"]
+        locked = tomllib.loads((folder / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+        (own,) = [one for one in locked if one["name"] == crate["name"]]
+        assert setup.version() == parley.__version__ == crate["version"] == own["version"]
 
 
 def test_the_cluster_has_the_version_of_parley_and_requires_that_one(
@@ -168,7 +169,8 @@ def test_every_requirement_has_a_lower_bound(pyproject: dict[str, Any]) -> None:
         *pyproject["project"]["dependencies"],
         *(one for extra in extras.values() for one in extra),
     ]
-    assert {one for one in wanted if ">=" not in one} == {"kafka-parley-cluster=={version}"}
+    own = {f"kafka-parley-{name}=={{version}}" for name in ("cluster", "schemas")}
+    assert {one for one in wanted if ">=" not in one} == own
 
 
 def test_the_oldest_releases_are_found_without_asking_an_index_for_the_cluster(

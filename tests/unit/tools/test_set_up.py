@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -126,6 +127,25 @@ def test_with_cargo_the_kernel_must_be_native(
         assert ("kernel: native" if native else "kernel: pure Python") in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("cargo", "found"), [(True, "None"), (True, "x"), (False, "x")])
+def test_with_cargo_the_decoder_of_schemas_must_be_compiled(
+    set_up: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cargo: bool, found: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("PATH", str(tmp_path))
+    answer = subprocess.CompletedProcess[str]([], 0, f"{found}\n")
+    monkeypatch.setattr(set_up, "ask", lambda *_: answer)
+    if cargo:
+        executable(tmp_path / "cargo", "#!/bin/sh\n")
+    if cargo and found != "None":
+        with pytest.raises(set_up.SetUpError, match="the decoder of schemas is not used: x"):
+            set_up.check_schemas(tmp_path)
+        return
+    set_up.check_schemas(tmp_path)
+    said = capsys.readouterr().out
+    assert ("schemas: compiled" if cargo else "schemas: pure Python, because x") in said
+
+
 def test_everything_that_is_installed_is_pinned(set_up: ModuleType) -> None:
     import re
     from importlib.metadata import distribution
@@ -156,7 +176,8 @@ def test_both_distributions_are_installed_from_the_tree(
     set_up.install_parley(tmp_path)
     (command,) = commands
     editable = [path for option, path in pairwise(command) if option == "--editable"]
-    assert editable == [".", "./cluster"]
+    assert editable[:2] == [".", "./cluster"]
+    assert (editable[2:] == ["./schemas"]) is (shutil.which("cargo") is not None)
     assert "--no-deps" in command
 
 

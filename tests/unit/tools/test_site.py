@@ -20,6 +20,7 @@ import yaml
 import parley
 import parley.client
 import parley.devcluster
+import parley.pipelines.verify
 from parley import errors
 from parley.cli.commands import COMMANDS
 from parley.spark.options.texts import OPTIONS
@@ -140,6 +141,7 @@ def test_the_list_of_names_leads_to_each(reference: dict[str, str]) -> None:
         len({*parley.__all__, *parley.client.__all__})
         + len(parley.devcluster.__all__)
         + len(set(schemas))
+        + len(parley.pipelines.verify.__all__)
     )
     for page, place in links:
         assert f"{{#{place}}}" in reference[f"reference/{page}"], f"{page}#{place}"
