@@ -2,10 +2,13 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup check fix demo docs bench dist clean
-.PHONY: test test-busy test-matrix test-kills test-real test-long test-hostile test-chaos test-chaos-groups test-chaos-send test-outages test-spark42 test-lowest
+.PHONY: test test-busy test-matrix test-kills test-real test-long test-hostile test-chaos test-chaos-groups test-chaos-send test-outages test-spark42 test-delta test-lowest
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
 BIN := .venv/bin
+# Where byte code is not written, each process that a test starts compiles all that it imports, and each worker
+# of pytest rewrites the asserts of all tests.
+export PYTHONDONTWRITEBYTECODE =
 # Three workers at most: one has the Spark session, one the shared brokers, one the rest; most of the time is waiting.
 PYTEST_WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ $$n -ge 2 ] && echo 3 || echo 1)
 PYTEST = $(BIN)/python -m pytest -q
@@ -74,6 +77,10 @@ test-spark42:  ## the Spark tests on PySpark 4.2.0, in an environment of their o
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
 	.venv-spark42/bin/python -m pytest -q -m "not (long or matrix or kills)" tests/spark $(ARGS)
 
+test-delta:  ## Delta's and Iceberg's own JARs on tables that parley wrote, on the Spark release that they are for (mvn)
+	python3 -m venv .venv-spark41 && .venv-spark41/bin/python -m pip install --quiet --prefer-binary pyspark==4.1.1
+	PARLEY_DELTA_PYTHON=$(CURDIR)/.venv-spark41/bin/python $(PYTEST) -m "long and jars" tests/spark/lakes $(ARGS)
+
 test-lowest:  ## the tests on the oldest releases that the requirements allow, in an environment of their own
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/lowest.py $(ARGS)
 
@@ -92,5 +99,5 @@ dist:  ## build sdist and wheels into dist/ and try each in an environment of it
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/dist.py $(ARGS)
 
 clean:  ## remove environments, builds, caches and the demo's output
-	rm -rf .venv .venv-spark42 .venv-lowest .venv-docs build cluster/build dist site native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-spark42 .venv-spark41 .venv-lowest .venv-docs build cluster/build dist site native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -f src/parley/kernel/_native*.so

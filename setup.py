@@ -63,9 +63,9 @@ def wants_native() -> bool:
     return choice == "native" or (choice == "auto" and shutil.which("cargo") is not None)
 
 
-def check_toolchain() -> None:
+def check_toolchain(crate: Path = NATIVE) -> None:
     """Say in one line what the compiled kernel lacks here, before cargo says it in two hundred."""
-    needed = tomllib.loads(NATIVE.read_text(encoding="utf-8"))["package"]["rust-version"]
+    needed = tomllib.loads(crate.read_text(encoding="utf-8"))["package"]["rust-version"]
     cargo = shutil.which("cargo")
     if cargo is None:
         raise SystemExit(
@@ -139,8 +139,8 @@ def wheel_of(module: str) -> str:
     )
 
 
-def native_arguments() -> dict[str, Any]:
-    """Return setup()'s arguments for the compiled kernel."""
+def native_arguments(module: str = "parley.kernel._native", crate: Path = NATIVE) -> dict[str, Any]:
+    """Return setup()'s arguments for a compiled module, the kernel or another of this tree."""
     from setuptools_rust import Binding, RustExtension, Strip
     from setuptools_rust.build import build_rust
 
@@ -148,7 +148,9 @@ def native_arguments() -> dict[str, Any]:
         """Builds the kernel, or says what it takes."""
 
         def run(self) -> None:
-            check_toolchain()
+            check_toolchain(crate)
+            # By the path of the environment, each environment would build pyo3 again.
+            os.environ.setdefault("PYO3_PYTHON", os.path.realpath(sys.executable))
             if os.name == "posix":
                 os.environ["CFLAGS"] = f"{SMALL_C} {os.environ.get('CFLAGS', '')}".strip()
             try:
@@ -157,13 +159,13 @@ def native_arguments() -> dict[str, Any]:
                 raise SystemExit(
                     f"parley: the compiled kernel was not built: {error}\nIt takes cargo, a "
                     "C compiler, and crates.io "
-                    "or the crates of native/Cargo.lock in cargo's cache; cargo's own words "
+                    f"or the crates of {crate.parent.name}/Cargo.lock in cargo's cache; its words "
                     f"are above.\n{OPT_OUT}"
                 ) from None
 
     kernel = RustExtension(
-        "parley.kernel._native",
-        path="native/Cargo.toml",
+        module,
+        path=os.path.relpath(crate),
         binding=Binding.PyO3,
         cargo_manifest_args=["--locked"],  # what Cargo.lock names, and nothing newer
         debug=False,  # an editable installation would otherwise be a debug build
@@ -208,6 +210,30 @@ def extras(written: dict[str, list[str]]) -> dict[str, list[str]]:
         name: [one.format(version=version()) for one in requirements]
         for name, requirements in written.items()
     }
+
+
+def setup_part(folder: Path, **arguments: Any) -> None:
+    """Run setup() for a distribution of a folder beside `src`: its version, address and licences
+    are kafka-parley's, which it requires.
+    """
+    if "sdist" in sys.argv:
+        raise SystemExit(
+            f"parley: kafka-parley-{folder.name} has no sdist of its own; that of kafka-parley "
+            "has its sources"
+        )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    licences = [Path(shutil.copy(ROOT / name, folder)) for name in project["license-files"]]
+    arguments.setdefault("options", {})["egg_info"] = {"egg_base": "."}
+    try:
+        setup(
+            version=version(),
+            install_requires=[f"kafka-parley=={version()}"],
+            project_urls=project["urls"],
+            **arguments,
+        )
+    finally:
+        for copied in licences:
+            copied.unlink()
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ is but Rust. Where there is no cargo at all, the last lines say that no compiled
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import shutil
@@ -28,7 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 MOST_PACKAGES = 6
-MOST_WHEEL_BYTES = {"native": 1_580_000, "pure": 980_000, "cluster": 430_000}
+MOST_WHEEL_BYTES = {"native": 1_790_000, "pure": 1_190_000, "cluster": 430_000, "schemas": 400_000}
+COMPILED = ("native", "schemas")
 PROGRAM_SECONDS = 400
 RUST = {"cargo", "rustc", "rustup"}
 
@@ -149,6 +151,9 @@ def build(shop: Workshop) -> str:
             cargo=True,
             PARLEY_KERNEL="native",
         )
+        # beside what the kernel's build has left
+        command = [python, "-m", "build", "--wheel", "--outdir", DIST, tree / "schemas"]
+        shop.run(command, cargo=True)
     shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree / "cluster"])
     return ", ".join(
         f"{path.name} ({path.stat().st_size:,} bytes)" for path in sorted(DIST.iterdir())
@@ -162,10 +167,10 @@ def sdist() -> Path:
 
 def wheel(kind: str) -> Path:
     """Return a wheel of kafka-parley with the native or the pure kernel, or that
-    of kafka-parley-cluster.
+    of kafka-parley-cluster or kafka-parley-schemas.
     """
-    name = "kafka_parley_cluster" if kind == "cluster" else "kafka_parley"
-    pure = kind != "native"
+    name = f"kafka_parley_{kind}" if kind in ("cluster", "schemas") else "kafka_parley"
+    pure = kind not in COMPILED
     found = [
         path
         for path in DIST.glob(f"{name}-*.whl")
@@ -177,14 +182,20 @@ def wheel(kind: str) -> Path:
 
 
 def check_sdist() -> str:
-    """Check that the sdist has the kernel's sources and everything that
+    """Check that the sdist has the sources of what is compiled and everything that
     builds them and the cluster.
     """
     with tarfile.open(sdist()) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    needed = {f"native/{name}" for name in ("Cargo.toml", "Cargo.lock", "src/lib.rs")}
+    needed = {
+        f"{crate}/{name}"
+        for crate in ("native", "native-schemas")
+        for name in ("Cargo.toml", "Cargo.lock", "src/lib.rs")
+    }
     needed |= {
-        f"{folder}{name}" for folder in ("", "cluster/") for name in ("setup.py", "pyproject.toml")
+        f"{folder}{name}"
+        for folder in ("", "cluster/", "schemas/")
+        for name in ("setup.py", "pyproject.toml")
     }
     if needed - names:
         raise Failed(f"the sdist lacks {', '.join(sorted(needed - names))}")
@@ -198,9 +209,9 @@ def check_wheel(kind: str) -> str:
         names = archive.namelist()
         metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
     compiled = [name for name in names if name.endswith((".so", ".pyd"))]
-    if kind == "native" and (len(compiled) != 1 or "-cp311-abi3-" not in path.name):
-        raise Failed(f"{path.name} has {compiled or 'no compiled kernel'}")
-    if kind != "native" and compiled:
+    if kind in COMPILED and (len(compiled) != 1 or "-cp311-abi3-" not in path.name):
+        raise Failed(f"{path.name} has {compiled or 'nothing compiled'}")
+    if kind not in COMPILED and compiled:
         raise Failed(f"{path.name} has {compiled}")
     size = path.stat().st_size
     if size > MOST_WHEEL_BYTES[kind]:
@@ -217,14 +228,14 @@ def check_shared(kinds: list[str]) -> str:
     """Check that what is installed together shares no file: the second of two would
     hide it, or take it along.
     """
-    for kind in kinds:
-        shared = files_of(wheel(kind)) & files_of(wheel("cluster"))
+    others = ["cluster", "schemas"] if "native" in kinds else ["cluster"]
+    for kind, other in itertools.product(kinds, others):
+        shared = files_of(wheel(kind)) & files_of(wheel(other))
         if shared:
             raise Failed(
-                f"{wheel(kind).name} and {wheel('cluster').name} both have "
-                f"{', '.join(sorted(shared))}"
+                f"{wheel(kind).name} and {wheel(other).name} both have {', '.join(sorted(shared))}"
             )
-    return "no file is in both distributions"
+    return "no file is in two distributions"
 
 
 def files_of(path: Path) -> set[str]:
@@ -319,6 +330,30 @@ def try_kernel(
     return f"{alone}, {count} with the cluster; {said}; {run_programs(shop, python, spark=False)}"
 
 
+DECODES = """
+import pyarrow
+from parley.serdes import ColumnDecoder, Schema, native
+
+decoder = ColumnDecoder(None, Schema('"int"'), framing="none")
+found = decoder.decode_values(pyarrow.array([b"\\x02"], pyarrow.binary()))
+assert found.array.to_pylist() == [1], found
+print(native.why_reference or "compiled")
+"""
+
+
+def try_schemas(shop: Workshop, requirement: Path) -> str:
+    """Install the decoder of schemas as the extra does, and decode with it and without it."""
+    python = shop.new_environment("schemas", requirement)
+    said = shop.run([python, "-c", DECODES]).strip()
+    if "not installed" not in said:
+        raise Failed(f"without the extra `schemas` the decoder is {said}")
+    shop.install(python, *with_extras(requirement, "schemas"))
+    said = shop.run([python, "-c", DECODES]).strip()
+    if said != "compiled":
+        raise Failed(f"with the extra `schemas` the decoder is not used: {said}")
+    return f"{packages(shop, python)} packages, the decoder is used where it is installed"
+
+
 def with_extras(requirement: Path, extras: str) -> list[str]:
     """Return pip's arguments for a wheel with extras; of them the cluster is found beside it."""
     return [f"{requirement}[{extras}]", "--find-links", str(DIST)]
@@ -385,7 +420,10 @@ def main() -> int:
                 f"try the {kind} wheel", lambda kind=kind: try_kernel(shop, kind, wheel(kind), kind)
             )
         shop.step("cluster wheel", lambda: check_wheel("cluster"))
-        shop.step("both wheels", lambda: check_shared(kinds))
+        if shop.has_cargo:
+            shop.step("schemas wheel", lambda: check_wheel("schemas"))
+            shop.step("try the schemas wheel", lambda: try_schemas(shop, wheel("native")))
+        shop.step("all wheels", lambda: check_shared(kinds))
         shop.step(
             "try the sdist without cargo", lambda: try_kernel(shop, "sdist-pure", sdist(), "pure")
         )

@@ -1,9 +1,10 @@
 """Make a development environment: a virtual environment with parley, its extras and the tools.
 
 Runs on any Python 3.11+ without other packages. A second run with nothing changed takes no time.
-What it promises: with cargo on PATH the native kernel is built and imports, or the set-up fails (a
-failing optional build is silent otherwise); without cargo the pure-Python kernel is used, and one
-line says so; a Java for Spark is found or made, and one line says which.
+What it promises: with cargo on PATH the native kernel and the compiled decoder of schemas are built
+and import, or the set-up fails (a failing optional build is silent otherwise); without cargo their
+pure-Python forms are used, and a line for each says so; a Java for Spark is found or made, and one
+line says which.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 CLUSTER = "./cluster"
 """The second distribution of this tree; it is installed from here, and no index is asked for it."""
-EXTRAS = ("cli", "spark", "tls", "demo")
+SCHEMAS = "./schemas"
+"""The third, which is compiled: installed where cargo is."""
+EXTRAS = ("cli", "spark", "tls", "delta", "iceberg", "protobuf", "demo")
 
 
 class SetUpError(Exception):
@@ -75,6 +78,7 @@ def set_up(environment: Path, spark: str) -> None:
             spark_wheel.terminate()
             spark_wheel.wait()
     check_kernel(environment)
+    check_schemas(environment)
     check_java(environment)
     stamp.write_text(wanted)
     say(f"{environment.name} is ready")
@@ -89,10 +93,15 @@ def fingerprint(spark: str) -> str:
     parts += [project["tool"]["setuptools"], project["tool"]["parley"]]
     digest = hashlib.sha256(repr(parts).encode())
     native = [
-        path for path in (ROOT / "native").rglob("*") if path.suffix in {".rs", ".toml", ".lock"}
+        path
+        for crate in ("native", "native-schemas")
+        for path in (ROOT / crate).rglob("*")
+        if path.suffix in {".rs", ".toml", ".lock"}
     ]
     sources = sorted(path for path in native if "target" not in path.parts)
-    builds = [ROOT / "setup.py", ROOT / CLUSTER / "setup.py", ROOT / CLUSTER / "pyproject.toml"]
+    trees = [ROOT / CLUSTER, ROOT / SCHEMAS]
+    builds = [ROOT / "setup.py"]
+    builds += [tree / name for tree in trees for name in ("setup.py", "pyproject.toml")]
     for path in [CONSTRAINTS, *builds, Path(__file__), *sources]:
         digest.update(path.read_bytes())
     cargo = "cargo" if shutil.which("cargo") else "no cargo"
@@ -165,16 +174,19 @@ def install_dependencies(environment: Path) -> None:
 
 
 def install_parley(environment: Path) -> None:
-    """Install parley itself and its cluster, editable, and with it the native
-    kernel where there is a cargo.
+    """Install parley itself and its cluster, editable, and with them the native kernel and the
+    decoder of schemas where there is a cargo.
     """
     # A stale build folder, or an extension built from
     # other sources, would be taken for the real one.
     shutil.rmtree(ROOT / "build", ignore_errors=True)
-    for extension in (ROOT / "src" / "parley" / "kernel").glob("_native*.so"):
+    for extension in (ROOT / "src" / "parley").glob("*/_native*.so"):
         extension.unlink()
-    say("installing parley" + (" and building its native kernel" if shutil.which("cargo") else ""))
+    cargo = shutil.which("cargo")
+    say("installing parley" + (" and building its native modules" if cargo else ""))
     trees = ["--editable", ".", "--editable", CLUSTER]
+    if cargo:
+        trees += ["--editable", SCHEMAS]
     run(pip(environment, "install", "--no-deps", "--no-build-isolation", *trees), "parley")
 
 
@@ -223,6 +235,23 @@ def check_kernel(environment: Path) -> None:
         if native == "True"
         else f"kernel: pure Python, because there is no cargo on PATH: {cost}"
     )
+
+
+def check_schemas(environment: Path) -> None:
+    """Fail where cargo is present and the compiled decoder is not; say which decoder runs."""
+    probe = "from parley.serdes.native import why_reference; print(why_reference)"
+    answer = ask(environment, probe)
+    if answer.returncode != 0:
+        raise SetUpError(f"parley.serdes does not import:\n{answer.stdout[-3000:]}")
+    why = answer.stdout.strip()
+    cargo = shutil.which("cargo")
+    if cargo and why != "None":
+        raise SetUpError(
+            f"cargo is present ({cargo}), but the decoder of schemas is not used: {why}.\nRepair "
+            f"the build (pip install --no-build-isolation --editable {SCHEMAS}), or take cargo off "
+            "PATH."
+        )
+    say("schemas: compiled decoder" if why == "None" else f"schemas: pure Python, because {why}")
 
 
 def check_java(environment: Path) -> None:

@@ -1,4 +1,4 @@
-"""Write THIRD-PARTY-NOTICES.txt: the licences of what is compiled into the native kernel.
+"""Write THIRD-PARTY-NOTICES.txt: the licences of what is compiled into the native modules.
 
     python tools/write_notices.py           write the file
     python tools/write_notices.py --check   say whether it is what would be written
@@ -6,7 +6,7 @@
 What is compiled in is asked of cargo, for every platform that wheels are made for; the texts are
 those of the crates' own sources, the C libraries within them included. Build scripts and procedural
 macros stay out: nothing of them is in a wheel. Without cargo `--check` compares only the crates of
-native/Cargo.lock with those that the file was written for.
+each Cargo.lock with those that the file was written for.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTICES = ROOT / "THIRD-PARTY-NOTICES.txt"
-NATIVE = ROOT / "native"
+CRATES = {"native": "parley-native", "native-schemas": "parley-schemas"}
+"""Folder -> the crate in it, of what is compiled."""
 PLATFORMS = (
     "x86_64-unknown-linux-gnu",
     "aarch64-unknown-linux-gnu",
@@ -37,13 +38,15 @@ Third-party notices
 
 parley is under the Apache License 2.0 (LICENSE). \
 Its compiled record kernel, parley/kernel/_native, also contains the
-libraries below. Wheels without the compiled kernel (py3-none-any) contain none of them.
+libraries below, and its decoder of schemas, parley/serdes/_native (kafka-parley-schemas), \
+some of them. Wheels without
+compiled modules (py3-none-any) contain none of them.
 
 The Rust standard library is compiled in too: \
 Copyright (c) The Rust Project Contributors, under MIT OR Apache-2.0; of
 these texts, both of which are below, MIT applies.
 
-Written by tools/write_notices.py for these crates of native/Cargo.lock: {digest}
+Written by tools/write_notices.py for these crates of native and native-schemas: {digest}
 """
 
 
@@ -53,8 +56,7 @@ def main() -> int:
         if check and f": {lock_digest()}\n" in NOTICES.read_text(encoding="utf-8"):
             return 0
         print(
-            "write_notices: native/Cargo.lock has changed; where cargo is, run this without "
-            "--check",
+            "write_notices: a Cargo.lock has changed; where cargo is, run this without --check",
             file=sys.stderr,
         )
         return 1
@@ -72,10 +74,14 @@ def main() -> int:
 
 
 def lock_digest() -> str:
-    """Return a digest of the crates in Cargo.lock, without parley's own version."""
-    packages = tomllib.loads((NATIVE / "Cargo.lock").read_text(encoding="utf-8"))["package"]
+    """Return a digest of the crates in each Cargo.lock, without parley's own version."""
     names = [
-        f"{one['name']} {one['version']}" for one in packages if one["name"] != "parley-native"
+        f"{one['name']} {one['version']}"
+        for folder, own in CRATES.items()
+        for one in tomllib.loads((ROOT / folder / "Cargo.lock").read_text(encoding="utf-8"))[
+            "package"
+        ]
+        if one["name"] != own
     ]
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
@@ -104,11 +110,17 @@ def notices() -> str:
 
 
 def compiled_in() -> list[dict[str, Any]]:
-    """Return cargo's descriptions of the crates that end up in the library, by name."""
+    """Return cargo's descriptions of the crates that end up in a library, by name."""
+    found = {str(one["id"]): one for folder in CRATES for one in linked_into(ROOT / folder)}
+    return sorted(found.values(), key=lambda crate: (str(crate["name"]), str(crate["version"])))
+
+
+def linked_into(crate: Path) -> list[dict[str, Any]]:
+    """Return what a crate's library contains beside the crate itself."""
     command = ["cargo", "metadata", "--locked", "--format-version", "1"]
     for platform in PLATFORMS:
         command += ["--filter-platform", platform]
-    done = subprocess.run(command, cwd=NATIVE, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=crate, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"write_notices: cargo does not describe the crates:\n{done.stderr}")
     described = json.loads(done.stdout)
@@ -127,7 +139,7 @@ def compiled_in() -> list[dict[str, Any]]:
                 "proc-macro" in target["kind"] for target in packages[needed["pkg"]]["targets"]
             ):
                 waiting.append(needed["pkg"])
-    return sorted((packages[one] for one in found - {root}), key=lambda crate: str(crate["name"]))
+    return [packages[one] for one in found - {root}]
 
 
 def licence_files(folder: Path, licence: str) -> list[Path]:

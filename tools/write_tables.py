@@ -9,6 +9,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 TABLES = {
     "guide/cluster.md": "parley.devcluster.control.commands",
     "guide/spark.md": "parley.spark.options.texts",
+    "how-to/delta.md": "parley.spark.lakes.options",
+    "how-to/iceberg.md": "parley.spark.lakes.iceberg_options",
 }
 """Page → the module whose `markdown_table` it shows, between two marks."""
 

@@ -38,6 +38,8 @@ CLIENT_PAGES = {
 """Page → its title and names. What stands on none of them comes on `values.md`."""
 SCHEMA_MODULES = ("parley.registry", "parley.serdes")
 """What `schemas.md` has the names of."""
+VERIFY_MODULE = "parley.pipelines.verify"
+"""What `verify.md` has the names of."""
 _WITHOUT_DOCSTRING = {"__version__": "The version of parley that is installed."}
 _OPTION_GROUPS = (
     "ClientOptions",
@@ -72,8 +74,11 @@ def module_pages() -> dict[str, str]:
     cluster = _public("parley.devcluster")
     pages["devcluster.md"] = _cluster_page(cluster)
     schemas = {name: one for module in SCHEMA_MODULES for name, one in _public(module).items()}
-    pages["schemas.md"] = _schemas_page(schemas)
-    pages["index.md"] = _index(client, homes, cluster) + _schemas_index(schemas)
+    pages["schemas.md"] = _page("Schemas", "schemas.md", schemas)
+    verify = _public(VERIFY_MODULE)
+    pages["verify.md"] = _page("Comparison of topics", "verify.md", verify)
+    index = _index(client, homes, cluster) + _schemas_index(schemas)
+    pages["index.md"] = index + _verify_index(verify)
     return pages
 
 
@@ -124,8 +129,8 @@ def _cluster_page(names: dict[str, Any]) -> str:
     return head + "".join(_entry(name, names[name], names) for name in order)
 
 
-def _schemas_page(names: dict[str, Any]) -> str:
-    head = "# Schemas\n\n[How they are used](../how-to/schemas.md).\n\n"
+def _page(title: str, how_to: str, names: dict[str, Any]) -> str:
+    head = f"# {title}\n\n[How they are used](../how-to/{how_to}).\n\n"
     return head + "".join(_entry(name, names[name], names) for name in sorted(names, key=str.lower))
 
 
@@ -136,6 +141,14 @@ def _schemas_index(names: dict[str, Any]) -> str:
         for name in sorted(names, key=str.lower)
     ]
     return "\n## Schemas\n\n" + table(("name", "import from", "what it is"), rows)
+
+
+def _verify_index(names: dict[str, Any]) -> str:
+    rows = [
+        (f"[`{name}`](verify.md#{anchor(name)})", f"`{VERIFY_MODULE}`", _first(name, names[name]))
+        for name in sorted(names, key=str.lower)
+    ]
+    return "\n## Comparison of topics\n\n" + table(("name", "import from", "what it is"), rows)
 
 
 def _first(name: str, thing: Any) -> str:

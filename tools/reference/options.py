@@ -117,6 +117,8 @@ def spark_page() -> str:
     """
     spark: Any = importlib.import_module("parley.spark")
     options: Any = importlib.import_module("parley.spark.options.texts")
+    lakes: Any = importlib.import_module("parley.spark.lakes.options")
+    iceberg: Any = importlib.import_module("parley.spark.lakes.iceberg_options")
     return "\n".join(
         [
             "# Spark\n",
@@ -128,6 +130,14 @@ def spark_page() -> str:
             "Names do not depend on case. The last column says how Spark's own `kafka` "
             "source has the option.\n",
             options.markdown_table() + "\n",
+            "## Options of `parley-delta` {#delta}\n",
+            "[How a Delta table is written](../how-to/delta.md). The last column says how Delta's "
+            "own sink has the option.\n",
+            lakes.markdown_table() + "\n",
+            "## Options of `parley-iceberg` {#iceberg}\n",
+            "[How an Iceberg table is written](../how-to/iceberg.md). The last column says how "
+            "Iceberg's own sink has the option.\n",
+            iceberg.markdown_table() + "\n",
             "## Options of the client {#kafka}\n",
             "`kafka.` in front of an option's name with dots: `kafka.fetch.min.bytes`. "
             "[All of them](options.md) but `sasl_oauth_token_provider` and `ssl_context`, "
