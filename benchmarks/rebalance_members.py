@@ -280,9 +280,9 @@ async def idle(client: str, bootstrap: str, name: str, count: str) -> dict[str, 
         group.join()
     await group.settle(IDLE_PARTITIONS)
     await asyncio.sleep(3)
-    used, begun = cpu_seconds(), time.monotonic()
+    used, begun = time.process_time(), time.monotonic()
     await asyncio.sleep(IDLE_SECONDS)
-    share = (cpu_seconds() - used) / (time.monotonic() - begun)
+    share = (time.process_time() - used) / (time.monotonic() - begun)
     return {"core_share": share / int(count), "megabytes": resident_megabytes()}
 
 
@@ -291,11 +291,6 @@ DEFAULTS: dict[str, Options] = {
     "confluent-kafka": {"heartbeat.interval.ms": IDLE_HEARTBEAT_MS},
     "aiokafka": {"heartbeat_interval_ms": IDLE_HEARTBEAT_MS},
 }
-
-
-def cpu_seconds() -> float:
-    times = os.times()
-    return times.user + times.system
 
 
 def resident_megabytes() -> float:

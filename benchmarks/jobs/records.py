@@ -2,8 +2,9 @@
 
     python -m benchmarks.jobs.records CLIENT MODE BOOTSTRAP TOPIC RECORDS [BROKER_PID]
 
-MODE rate: sends as fast as it can, until all are acknowledged. latency: 10,000 a second, from the
-call to the acknowledgement. memory: all wait for a broker that stands still (BROKER_PID).
+MODE rate: sends as fast as it can, until all are acknowledged. many: the same to the topics TOPIC-0
+and so on, MANY of them in turn, which are known before; then it rests. latency: 10,000 a second,
+from the call to the acknowledgement. memory: all wait for a broker that stands still (BROKER_PID).
 Every client: acks=all, idempotent, linger 5 ms, 100-byte values, 8-byte keys, no compression.
 """
 
@@ -16,13 +17,16 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from itertools import cycle, islice
 
 VALUE = b"v" * 100
 KEYS = [b"%08d" % number for number in range(1_000)]
 RATE_PER_S = 10_000
 MIB = 2**20
+MANY = 5_000
+IDLE_S = 10.0
 
 
 @dataclass
@@ -31,6 +35,34 @@ class Job:
     topic: str
     records: int
     broker_pid: int
+    topics: list[str]
+
+    def each(self) -> Iterator[tuple[str, bytes]]:
+        """Yield topic and key of each record, one topic after the other."""
+        return islice(zip(cycle(self.topics), cycle(KEYS)), self.records)
+
+
+class Clock:
+    """Time and processor time of the process since a clock was made."""
+
+    def __init__(self) -> None:
+        self._began, self._used = time.perf_counter(), time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def facts(self) -> dict[str, float]:
+        return {"seconds": self.seconds, "cpu_seconds": time.process_time() - self._used}
+
+    def idle(self) -> dict[str, float]:
+        facts = self.facts()
+        return {"idle_share": facts["cpu_seconds"] / facts["seconds"]}
+
+
+def rests(job: Job) -> float:
+    """Return how long to look at a client that has nothing to do."""
+    return IDLE_S if len(job.topics) > 1 else 0.0
 
 
 def settings(job: Job) -> dict[str, object]:
@@ -42,15 +74,20 @@ def parley_send(job: Job) -> dict[str, float]:
 
     async def work() -> dict[str, float]:
         async with AsyncProducer(**settings(job)) as producer:
-            await producer.send_and_wait(job.topic, VALUE, KEYS[0])
-            send, topic, keys = producer.send, job.topic, KEYS
-            began = time.perf_counter()
-            sent = [await send(topic, VALUE, keys[n % 1_000]) for n in range(job.records)]
+            first = Clock()
+            await asyncio.gather(
+                *(producer.send_and_wait(topic, VALUE, KEYS[0]) for topic in job.topics)
+            )
+            first_seconds, send, clock = first.seconds, producer.send, Clock()
+            sent = [await send(topic, VALUE, key) for topic, key in job.each()]
             await producer.flush()
-            seconds = time.perf_counter() - began
+            facts = clock.facts()
             for one in sent:
                 one.result()
-            return {"seconds": seconds, "seconds_with_results": time.perf_counter() - began}
+            facts |= {"seconds_with_results": clock.seconds, "first_seconds": first_seconds}
+            idle = Clock()
+            await asyncio.sleep(rests(job))
+            return facts | idle.idle()
 
     return asyncio.run(work())
 
@@ -61,17 +98,21 @@ def aiokafka(job: Job) -> dict[str, float]:
     async def work() -> dict[str, float]:
         producer = AIOKafkaProducer(**settings(job), enable_idempotence=True)
         await producer.start()
-        await producer.send_and_wait(job.topic, VALUE, key=KEYS[0])
-        began = time.perf_counter()
-        sent = [
-            await producer.send(job.topic, VALUE, key=KEYS[n % 1_000]) for n in range(job.records)
-        ]
+        first = Clock()
+        await asyncio.gather(
+            *(producer.send_and_wait(topic, VALUE, key=KEYS[0]) for topic in job.topics)
+        )
+        first_seconds, clock = first.seconds, Clock()
+        sent = [await producer.send(topic, VALUE, key=key) for topic, key in job.each()]
         await producer.flush()
-        seconds = time.perf_counter() - began
+        facts = clock.facts()
         for one in sent:
             one.result()
+        idle = Clock()
+        await asyncio.sleep(rests(job))
+        facts |= idle.idle() | {"first_seconds": first_seconds}
         await producer.stop()
-        return {"seconds": seconds}
+        return facts
 
     return asyncio.run(work())
 
@@ -88,15 +129,20 @@ def parley_produce(job: Job) -> dict[str, float]:
         acknowledged += 1
 
     with Producer(**settings(job)) as producer:
-        producer.produce(job.topic, VALUE, KEYS[0]).result()
-        produce, topic, keys = producer.produce, job.topic, KEYS
-        began = time.perf_counter()
-        for n in range(job.records):
-            produce(topic, VALUE, keys[n % 1_000], on_delivery=delivered)
+        first = Clock()
+        for topic in job.topics:
+            producer.produce(topic, VALUE, KEYS[0])
         producer.flush()
-        seconds = time.perf_counter() - began
+        first_seconds, produce, clock = first.seconds, producer.produce, Clock()
+        for topic, key in job.each():
+            produce(topic, VALUE, key, on_delivery=delivered)
+        producer.flush()
+        facts = clock.facts() | {"first_seconds": first_seconds}
+        idle = Clock()
+        time.sleep(rests(job))
+        facts |= idle.idle()
     assert acknowledged == job.records
-    return {"seconds": seconds}
+    return facts
 
 
 def confluent_producer(job: Job, **options: object) -> object:
@@ -123,17 +169,20 @@ def confluent(job: Job) -> dict[str, float]:
         acknowledged += 1
 
     producer = confluent_producer(job, **{"queue.buffering.max.messages": 1_000_000})
-    producer.produce(job.topic, VALUE, KEYS[0])
+    first = Clock()
+    for topic in job.topics:
+        producer.produce(topic, VALUE, KEYS[0])
     producer.flush()
-    produce, poll, topic, keys = producer.produce, producer.poll, job.topic, KEYS
-    began = time.perf_counter()
-    for n in range(job.records):
-        produce(topic, VALUE, keys[n % 1_000], on_delivery=delivered)
+    first_seconds, produce, poll, clock = first.seconds, producer.produce, producer.poll, Clock()
+    for topic, key in job.each():
+        produce(topic, VALUE, key, on_delivery=delivered)
         poll(0)
     producer.flush()
-    seconds = time.perf_counter() - began
+    facts = clock.facts() | {"first_seconds": first_seconds}
     assert acknowledged == job.records
-    return {"seconds": seconds}
+    idle = Clock()
+    time.sleep(rests(job))
+    return facts | idle.idle()
 
 
 # ── latency ──────────────────────────────────────────────────────────────────
@@ -309,5 +358,7 @@ JOBS: dict[tuple[str, str], Callable[[Job], dict[str, float]]] = {
 
 if __name__ == "__main__":
     client, mode, bootstrap, topic, records, *pid = sys.argv[1:]
-    job = Job(bootstrap, topic, int(records), int(pid[0]) if pid else 0)
-    print(json.dumps({"records": job.records, **JOBS[client, mode](job)}))
+    topics = [f"{topic}-{at}" for at in range(MANY)] if mode == "many" else [topic]
+    job = Job(bootstrap, topic, int(records), int(pid[0]) if pid else 0, topics)
+    work = JOBS[client, "rate" if mode == "many" else mode]
+    print(json.dumps({"records": job.records, **work(job)}))
