@@ -44,6 +44,9 @@ COMMANDS: dict[str, Command] = {
         "parley.cli.protocol",
         "Show what each release of Kafka speaks, and what changed between two.",
     ),
+    "replay": Command(
+        "parley.cli.replay", "Write the records of a topic once more, at a pace of your choice."
+    ),
     "replicate": Command(
         "parley.cli.replicate", "Copy topics from one cluster to another, exactly once."
     ),

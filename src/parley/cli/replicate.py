@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -13,12 +10,10 @@ import typer
 from parley.cli.connecting import CallTimeoutOption, ExecuteOption, run as run_async
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, print_rows, say
-from parley.cli.replicate_options import (
+from parley.cli.two_clusters import (
     AcceptOption,
     DeliveryOption,
     HeadersOption,
-    NameOption,
-    PatternOption,
     Sides,
     SourceConfigOption,
     SourceOption,
@@ -27,9 +22,9 @@ from parley.cli.replicate_options import (
     TargetOption,
     TargetReleaseOption,
     TimestampOption,
-    TopicOption,
-    TwoWayOption,
+    ended_by_signals,
     missing_timestamp,
+    plan_rows,
     sides,
 )
 
@@ -45,6 +40,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
+NameOption = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The replication: its transactional id, and the topic NAME-offsets."
+    ),
+]
+TopicOption = Annotated[
+    list[str] | None, typer.Option(metavar="TOPIC", help="Copy this topic. Repeatable.")
+]
+PatternOption = Annotated[
+    str | None,
+    typer.Option(metavar="REGEX", help="Copy all topics whose whole name matches, later ones too."),
+]
+TwoWayOption = Annotated[
+    bool,
+    typer.Option(
+        "--two-way", help="Mark records with their origin, and leave out the target's own."
+    ),
+]
 PLAN_COLUMNS = ("topic", "kind", "stops", "what")
 STATUS_COLUMNS = ("topic", "partition", "next_offset", "end_offset", "lag", "target_end")
 GROUP_COLUMNS = (
@@ -112,7 +126,7 @@ def plan(
         return await replication.plan()
 
     found: Plan = run_async(_with(both, options, work))
-    print_rows("replicate plan", PLAN_COLUMNS, list(_plan_rows(found)), output_format)
+    print_rows("replicate plan", PLAN_COLUMNS, list(plan_rows(found)), output_format)
     if stopping := found.stopping(options.accept):
         codes = " ".join(f"--accept {code}" for code in sorted({one.code for one in stopping}))
         say(f"this stands in the way; to go on all the same: {codes}")
@@ -200,7 +214,7 @@ def run(
     )
 
     async def work(replication: AsyncReplication) -> tuple[list[PartitionStatus], bool]:
-        with _ended_by_signals(replication) as interrupted:
+        with ended_by_signals(replication) as interrupted:
             await replication.start()
             say(f"{name} copies; it has the map of offsets in {options.offsets_topic}")
             await replication.run(until_caught_up=until_caught_up)
@@ -308,40 +322,6 @@ def _of_name(name: str, topic: Sequence[str] | None, delivery: str) -> Replicati
     return ReplicationOptions(
         name=name, topics=topic or (), topics_pattern=pattern, delivery=delivery
     )
-
-
-@contextlib.contextmanager
-def _ended_by_signals(replication: AsyncReplication) -> Iterator[list[bool]]:
-    """Let SIGTERM and Ctrl-C end a replication in order; what is yielded says whether it was
-    Ctrl-C.
-    """
-    loop = asyncio.get_running_loop()
-    interrupted: list[bool] = []
-
-    def interrupt() -> None:
-        interrupted.append(True)
-        replication.stop()
-
-    loop.add_signal_handler(signal.SIGTERM, replication.stop)
-    loop.add_signal_handler(signal.SIGINT, interrupt)
-    try:
-        yield interrupted
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
-        loop.remove_signal_handler(signal.SIGINT)
-
-
-def _plan_rows(found: Plan) -> Iterator[dict[str, object]]:
-    for topic in found.create:
-        configs = ", ".join(f"{name}={value}" for name, value in topic.configs.items())
-        text = f"{topic.num_partitions} partitions, {topic.replication_factor} replicas"
-        text += f", {configs}" if configs else ""
-        yield {"topic": topic.name, "kind": "create", "stops": False, "what": text}
-    for name, count in found.add_partitions.items():
-        text = f"partitions up to {count}"
-        yield {"topic": name, "kind": "add-partitions", "stops": False, "what": text}
-    for one in found.findings:
-        yield {"topic": one.topic, "kind": one.code, "stops": one.stops, "what": one.text}
 
 
 def _status_rows(statuses: Sequence[PartitionStatus]) -> list[dict[str, object]]:

@@ -114,8 +114,9 @@ def _wanted(reset: Reset, tp: TopicPartition, found: Known) -> int:
     return found.end
 
 
-def read_datetime(text: str) -> int:
+def read_datetime(text: str, option: str = "--to-datetime") -> int:
     """Return milliseconds since 1970 of a time as Java's tool takes it: UTC unless it names a zone.
+    `option` is named in errors.
 
     >>> read_datetime("1970-01-02T00:00:00.000"), read_datetime("1970-01-01T01:00:00+01:00")
     (86400000, 0)
@@ -124,12 +125,12 @@ def read_datetime(text: str) -> int:
         found = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(
-            f'--to-datetime "{text}" is no date and time: give 2026-01-31T23:59:59.000'
+            f'{option} "{text}" is no date and time: give 2026-01-31T23:59:59.000'
         ) from None
     found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     ms = (found - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
     if ms < 0:
-        raise ConfigError(f'--to-datetime "{text}" lies before 1970')
+        raise ConfigError(f'{option} "{text}" lies before 1970')
     return ms
 
 

@@ -1,4 +1,5 @@
-"""Complete jobs: the demo, with Spark; replication and comparison of topics, with clients alone.
+"""Complete jobs: the demo, with Spark; replication, replay and comparison of topics, with clients
+alone.
 
 inputs/      files -> rows: CSV, JSON lines, Parquet, and the flights of the demo
 feed         rows -> Arrow batches with keys, values and headers, at a pace
@@ -9,9 +10,13 @@ progress     the display
 demo         puts them together
 
 replication/ copies topics from a cluster to another
+replay/      writes a topic's records into another one once more
 verify/      compares topics of two clusters
+attempts     how long a job tries again after trouble that may pass
+blocking     a job for blocking code
 
 Map: `demo` is the job: `environments` run brokers, `feed` writes, `job` is Spark, `scenario` what
 happens meanwhile, `counting` and `account` the balance, `progress` the display. `inputs` reads
-files. `replication` and `verify` are jobs of their own.
+files. `replication`, `replay` and `verify` are jobs of their own, `attempts` and `blocking` what
+they share.
 """

@@ -87,7 +87,7 @@ async def lanes_of(
             found.append(Lane(tp, Position(ends.get(tp, first), -1, *ids)))
             continue
         runs, chunk = known[tp]
-        _check_same(tp, chunk.position, metadata, ids)
+        check_same(tp, chunk.position, metadata, ids)
         if chunk.position.next_offset < first and options.on_data_loss == FAIL:
             raise DataLossError(
                 f"{tp}: the source has deleted the offsets {chunk.position.next_offset} to "
@@ -105,7 +105,7 @@ async def lanes_of(
     return found
 
 
-def _check_same(
+def check_same(
     tp: TopicPartition,
     position: Position,
     metadata: tuple[ClusterMetadata, ClusterMetadata],

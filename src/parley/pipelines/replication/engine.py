@@ -9,20 +9,18 @@ transaction is aborted and every lane read again from its committed position.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from parley.client import AsyncClient, FetchedBatch, FetchOptions, TopicPartition
 from parley.errors import KafkaError
+from parley.pipelines.attempts import Attempts
 from parley.pipelines.replication import readers, store
 from parley.pipelines.replication.lane import Lane
 from parley.pipelines.replication.options import ReplicationOptions
 from parley.pipelines.replication.rows import Rewriting
-from parley.pipelines.replication.writers import Writer, may_pass
+from parley.pipelines.replication.writers import Writer
 
-log = logging.getLogger("parley.pipelines")
-_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 Ends = Mapping[TopicPartition, int]
 
 
@@ -77,9 +75,8 @@ class Engine:
 
     async def run(self, ends: Ends | None = None) -> None:
         """Copy up to these offsets, or until `stop`. Raises what ended it."""
-        self._ends, attempt, records = ends, 0, -1
-        loop = asyncio.get_running_loop()
-        until = loop.time()
+        self._ends = ends
+        attempts = Attempts(self._options.name, self._options.patience_ms)
         while True:
             try:
                 await self._writer.abort()  # what the attempt before has left open
@@ -87,20 +84,11 @@ class Engine:
                 await self._copy()
                 return
             except KafkaError as error:
-                if not may_pass(error):
-                    raise
-                done = sum(lane.records for lane in self.lanes.values())
-                if done != records:
-                    attempt, records = 0, done
-                    until = loop.time() + self._options.patience_ms / 1000
-                if loop.time() > until:
-                    raise
-                log.warning("%s goes on from its last commit after: %s", self._options.name, error)
+                attempts.check(error, sum(lane.records for lane in self.lanes.values()))
             finally:
                 await self._halt()
             self.retries += 1
-            await asyncio.sleep(min(_LONGEST_PAUSE_S, _PAUSE_S * 2**attempt))
-            attempt += 1
+            await attempts.pause()
 
     async def _copy(self) -> None:
         while not self._stopping:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from parley.client import NewTopic
-from parley.pipelines.replication.options import KEEP, ReplicationOptions
+from parley.errors import ConfigError
+from parley.pipelines.replication.options import KEEP
 
 TIMESTAMP_TYPE, APPEND_TIME, CREATE_TIME = "message.timestamp.type", "LogAppendTime", "CreateTime"
 MIN_INSYNC, RETENTION = "min.insync.replicas", "retention.ms"
+OLDEST_ALLOWED = ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")
+"""How old a timestamp may be: from Kafka 3.6 on (KIP-937), and up to 3.9."""
 OF_ONE_CLUSTER = frozenset(
     {
         "follower.replication.throttled.replicas",
@@ -83,7 +86,33 @@ class Plan:
         return [one for one in self.findings if one.stops and one.code not in accepted]
 
 
-def plan(source: Iterable[Topic], target: Target, options: ReplicationOptions, now_ms: int) -> Plan:
+def refuse(plan: Plan, accepted: Iterable[str], what: str) -> None:
+    """Raise ConfigError where something stands in the way."""
+    if stopping := plan.stopping(accepted):
+        lines = [f"{one.topic or 'target'}: {one.text} [{one.code}]" for one in stopping]
+        raise ConfigError(
+            f"nothing was changed, for this cannot be {what} (or name what you accept): "
+            + "; ".join(lines)
+        )
+
+
+class Copying(Protocol):
+    """What has to be known of the options."""
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether records are written in transactions."""
+
+    @property
+    def headers(self) -> str:
+        """Whether headers are kept."""
+
+    @property
+    def timestamp_when_missing(self) -> str | int:
+        """What records without a timestamp get."""
+
+
+def plan(source: Iterable[Topic], target: Target, options: Copying, now_ms: int) -> Plan:
     """Return what copying these topics needs."""
     create, added, findings = [], {}, [*_of_clusters(target, options)]
     names = {_collision(name): name for name in target.topics}
@@ -115,7 +144,7 @@ def _collision(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _of_clusters(target: Target, options: ReplicationOptions) -> Iterable[Finding]:
+def _of_clusters(target: Target, options: Copying) -> Iterable[Finding]:
     if options.exactly_once and not target.has_transactions:
         text = 'the target has no transactions (Kafka 0.11): only delivery="at-least-once" is left'
         yield Finding(None, "exactly-once", True, text)
@@ -125,7 +154,7 @@ def _of_clusters(target: Target, options: ReplicationOptions) -> Iterable[Findin
 
 
 def _of_records(
-    topic: Topic, there: Topic | None, target: Target, options: ReplicationOptions
+    topic: Topic, there: Topic | None, target: Target, options: Copying
 ) -> Iterable[Finding]:
     if topic.has_headers and not target.has_headers and options.headers == KEEP:
         text = 'records have headers, which the target refuses (Kafka 0.11); headers="drop" cuts '
@@ -191,13 +220,19 @@ def _new(topic: Topic, target: Target, now_ms: int) -> tuple[NewTopic, list[Find
 
 
 def _retention(topic: Topic, effective: Mapping[str, str], now_ms: int) -> Iterable[Finding]:
-    """Say where the target would delete at once what it is given."""
+    """Say where the target would delete at once what it is given, or refuse it."""
     found, oldest = effective.get(RETENTION, ""), topic.oldest_ms
     policy = effective.get("cleanup.policy", "delete")
-    if oldest is None or oldest < 0 or not found.isdigit() or "delete" not in policy:
+    if oldest is None or oldest < 0:
         return
     age_ms = now_ms - oldest
-    if age_ms > int(found):
+    for name in OLDEST_ALLOWED:
+        limit = effective.get(name, "")
+        if limit.isdigit() and age_ms > int(limit):
+            text = f"the oldest record is {age_ms // _DAY_MS} days old, and the target refuses "
+            text += f"timestamps that are older than {name}={limit}"
+            yield Finding(topic.name, "timestamps-too-old", True, text)
+    if found.isdigit() and "delete" in policy and age_ms > int(found):
         text = f"the oldest record is {age_ms // _DAY_MS} days old, and the target deletes what is "
         text += f"older than {RETENTION}={found}"
         yield Finding(topic.name, "retention", False, text)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 
-from parley.client import LATEST, AsyncClient, ClientOptions, ClusterMetadata, TopicPartition
-from parley.errors import ConfigError, KafkaError
+from parley.client import AsyncClient, ClientOptions, ClusterMetadata, TopicPartition
+from parley.errors import KafkaError
+from parley.pipelines.attempts import may_pass
 from parley.pipelines.replication import readers, store
 from parley.pipelines.replication.clusters import (
     cluster_ids,
@@ -22,12 +23,12 @@ from parley.pipelines.replication.engine import Engine
 from parley.pipelines.replication.groups import GroupOffset, groups_of, translate
 from parley.pipelines.replication.lane import Lane
 from parley.pipelines.replication.options import ReplicationOptions
-from parley.pipelines.replication.plan import Plan, plan
+from parley.pipelines.replication.plan import Plan, plan, refuse
 from parley.pipelines.replication.rows import Rewriting
 from parley.pipelines.replication.status import PartitionStatus
 from parley.pipelines.replication.topics import carry_out, describe_target, describe_topics
 from parley.pipelines.replication.watching import Watching
-from parley.pipelines.replication.writers import Writer, may_pass, writer_of
+from parley.pipelines.replication.writers import Writer, writer_of
 from parley.types import Names, texts
 
 Lanes = Mapping[TopicPartition, Lane]
@@ -89,17 +90,11 @@ class AsyncReplication:
 
     async def _take_over(self, source_id: str | None) -> store.Known:
         """Be the only one of this name, and return what the forerunners did."""
-        await self._writer.start()
-        await self._writer.begin()
         topic = self.options.offsets_topic
-        result = await self._writer.produce(topic, store.begun(source_id), 0)
-        await self._writer.commit()
-        begun = result.partitions[TopicPartition(topic, 0)].base_offset
         return await store.read_known(
             self.target,
             topic,
-            # a retry whose offset is not known was written last all the same
-            end=begun + 1 if begun >= 0 else LATEST,
+            end=await store.take_over(self._writer, topic, source_id),
             isolation_level=self._writer.isolation_level,
             source_id=source_id,
         )
@@ -159,12 +154,7 @@ class AsyncReplication:
     ) -> None:
         """Carry the plan for some topics out. Raises ConfigError for what stands in the way."""
         found = await self._plan(source, target, wanted)
-        if stopping := found.stopping(self.options.accept):
-            lines = [f"{one.topic or 'target'}: {one.text} [{one.code}]" for one in stopping]
-            raise ConfigError(
-                "nothing was changed, for this cannot be replicated (or name what you "
-                f"accept): {'; '.join(lines)}"
-            )
+        refuse(found, self.options.accept, "replicated")
         await carry_out(self.target, found)
 
     async def follow(self) -> list[TopicPartition]:

@@ -33,10 +33,9 @@ class Rewriting:
         cls, options: ReplicationOptions, source_id: str | None, target_id: str | None
     ) -> Rewriting:
         """Return what these options mean between two clusters."""
-        missing = options.timestamp_when_missing
         return cls(
             options.headers == DROP,
-            {APPEND: None, ZERO: 0}[missing] if isinstance(missing, str) else missing,
+            missing_timestamp_ms(options.timestamp_when_missing),
             source_id if options.two_way else None,
             target_id if options.two_way else None,
         )
@@ -48,20 +47,32 @@ class Rewriting:
         if self.target_id is not None:
             batch = without_origin(batch, self.target_id)
         names, columns = ["key", "value", "timestamp"], [batch.column("key"), batch.column("value")]
-        columns.append(self._timestamps(batch))
+        columns.append(timestamps(batch, self.missing_timestamp_ms))
         if not self.drop_headers:
             headers = batch.column("headers")
             names.append("headers")
-            columns.append(headers if self.origin is None else marked(headers, self.origin))
+            columns.append(headers if self.origin is None else self._marked(headers))
         return pa.RecordBatch.from_arrays(columns, names=names), offset_runs(batch.column("offset"))
 
-    def _timestamps(self, batch: pa.RecordBatch) -> pa.Array:
-        timestamps = batch.column("timestamp")
-        if not len(timestamps) or pc.min(batch.column("timestamp_type")).as_py() >= 0:
-            return timestamps
-        given = pa.scalar(self.missing_timestamp_ms, pa.int64()).cast(_TIMESTAMP)
-        missing = pc.less(batch.column("timestamp_type"), 0)
-        return pc.if_else(missing, given, timestamps)  # null: the time of the produce
+    def _marked(self, headers: pa.Array) -> pa.Array:
+        assert self.origin is not None
+        origin = pa.scalar(self.origin.encode(), pa.binary())
+        return marked(headers, ORIGIN, pa.repeat(origin, len(headers)))
+
+
+def missing_timestamp_ms(option: str | int) -> int | None:
+    """Return what records without a timestamp get, None for the time of copying."""
+    return {APPEND: None, ZERO: 0}[option] if isinstance(option, str) else option
+
+
+def timestamps(batch: pa.RecordBatch, missing_ms: int | None) -> pa.Array:
+    """Return the timestamps to produce of fetched rows."""
+    found = batch.column("timestamp")
+    if not len(found) or pc.min(batch.column("timestamp_type")).as_py() >= 0:
+        return found
+    given = pa.scalar(missing_ms, pa.int64()).cast(_TIMESTAMP)
+    missing = pc.less(batch.column("timestamp_type"), 0)
+    return pc.if_else(missing, given, found)  # null: the time of the produce
 
 
 def offset_runs(offsets: pa.Array) -> list[tuple[int, int]]:
@@ -96,22 +107,21 @@ def without_origin(batch: pa.RecordBatch, cluster_id: str) -> pa.RecordBatch:
     return batch.filter(pc.invert(pc.is_in(_numbers(batch.num_rows), value_set=rows)))
 
 
-def marked(headers: pa.Array, cluster_id: str) -> pa.Array:
-    """Return the headers with `parley-origin` behind those of each row that has none."""
+def marked(headers: pa.Array, name: str, values: pa.Array) -> pa.Array:
+    """Return the headers with one more behind those of each row that has none of this name."""
     pairs, rows = pc.list_flatten(headers), len(headers)
     of_row = pc.list_parent_indices(headers).cast(pa.int64())
-    has = pc.unique(of_row.filter(pc.equal(pairs.field(0), ORIGIN)))
+    has = pc.unique(of_row.filter(pc.equal(pairs.field(0), name)))
     lacks = pc.invert(pc.is_in(_numbers(rows), value_set=has))
     bare = _numbers(rows).filter(lacks)
     # a stable sort by row puts each new header behind the row's own
     order = pc.sort_indices(pa.concat_arrays([of_row, bare]))
-    keys = pa.concat_arrays([pairs.field(0), pa.array([ORIGIN], pa.string())])
-    values = pa.concat_arrays([pairs.field(1), pa.array([cluster_id.encode()], pa.binary())])
-    at = pc.min_element_wise(order.cast(pa.int64()), pa.scalar(len(pairs), pa.int64()))
+    keys = pa.concat_arrays([pairs.field(0), pa.repeat(pa.scalar(name), len(bare))])
+    values = pa.concat_arrays([pairs.field(1), values.filter(lacks)])
     counts = pc.add(pc.list_value_length(headers).cast(pa.int64()), lacks.cast(pa.int64()))
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(counts)])
     fields = list(HEADERS_TYPE.value_type)
-    made = pa.StructArray.from_arrays([keys.take(at), values.take(at)], fields=fields)
+    made = pa.StructArray.from_arrays([keys.take(order), values.take(order)], fields=fields)
     return pa.ListArray.from_arrays(offsets.cast(pa.int32()), made, type=HEADERS_TYPE)
 
 

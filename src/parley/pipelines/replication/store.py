@@ -26,6 +26,7 @@ from parley.client import (
 from parley.errors import ConfigError, KafkaError
 from parley.pipelines.replication.chunks import VERSION, Chunk, read_chunk
 from parley.pipelines.replication.runs import PartitionMap
+from parley.pipelines.replication.writers import Writer
 from parley.versions import Feature
 
 BEGUN = b"begun"
@@ -58,15 +59,16 @@ async def ensure_topic(target: AsyncClient, topic: str) -> None:
 def begun(source_id: str | None) -> pa.RecordBatch:
     """Return the record that a start writes."""
     value = json.dumps({"version": VERSION, "source": source_id}).encode()
-    return _rows([(BEGUN, value)])
+    return rows_of([(BEGUN, value)])
 
 
 def of_chunks(chunks: Iterable[Chunk]) -> pa.RecordBatch:
     """Return the records of some chunks."""
-    return _rows([(chunk.key, chunk.value) for chunk in chunks])
+    return rows_of([(chunk.key, chunk.value) for chunk in chunks])
 
 
-def _rows(found: Sequence[tuple[bytes, bytes]]) -> pa.RecordBatch:
+def rows_of(found: Sequence[tuple[bytes, bytes]]) -> pa.RecordBatch:
+    """Return the records of some keys and values."""
     keys, values = zip(*found, strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.array(keys, pa.binary()), pa.array(values, pa.binary())], names=["key", "value"]
@@ -84,6 +86,16 @@ async def read_known(
     """Return what the topic says, up to an offset. Raises KafkaError for what cannot be read or
     belongs to another source.
     """
+    newest = await read_newest(target, topic, end=end, isolation_level=isolation_level)
+    check_source(topic, newest.pop(BEGUN, None), source_id)
+    chunks = [read_chunk(key, value) for key, value in newest.items()]
+    return known_of(chunk for chunk in chunks if chunk is not None)
+
+
+async def read_newest(
+    target: AsyncClient, topic: str, *, end: int | OffsetSpec = LATEST, isolation_level: str
+) -> dict[bytes, bytes | None]:
+    """Return the newest value of each key."""
     options = FetchOptions(
         isolation_level=isolation_level, shape=record_shape(["offset", "key", "value"])
     )
@@ -93,9 +105,18 @@ async def read_known(
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             for key, value in zip(keys, values, strict=True):
                 newest[key] = value
-    _check_source(topic, newest.pop(BEGUN, None), source_id)
-    chunks = [read_chunk(key, value) for key, value in newest.items()]
-    return known_of(chunk for chunk in chunks if chunk is not None)
+    return newest
+
+
+async def take_over(writer: Writer, topic: str, source_id: str | None) -> int | OffsetSpec:
+    """Be the only one of this name; return the end up to which forerunners may have written."""
+    await writer.start()
+    await writer.begin()
+    result = await writer.produce(topic, begun(source_id), 0)
+    await writer.commit()
+    offset = result.partitions[TopicPartition(topic, 0)].base_offset
+    # a retry whose offset is not known was written last all the same
+    return offset + 1 if offset >= 0 else LATEST
 
 
 def known_of(chunks: Iterable[Chunk]) -> Known:
@@ -108,7 +129,10 @@ def known_of(chunks: Iterable[Chunk]) -> Known:
     return known
 
 
-def _check_source(topic: str, value: bytes | None, source_id: str | None) -> None:
+def check_source(topic: str, value: bytes | None, source_id: str | None) -> None:
+    """Raise ConfigError where the record `begun` names another source, KafkaError where it cannot
+    be read.
+    """
     if value is None:
         return
     try:

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Protocol
 
 from parley.errors import KafkaError
+from parley.pipelines.attempts import may_pass
 from parley.pipelines.replication.engine import Engine
 from parley.pipelines.replication.options import ReplicationOptions
-from parley.pipelines.replication.writers import may_pass
 
 log = logging.getLogger("parley.pipelines")
 

@@ -9,19 +9,11 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from parley.client import AsyncClient, ProduceResult
+from parley.client import AsyncClient, ProduceOptions, ProduceResult
 from parley.errors import (
-    InvalidProducerEpochError,
-    InvalidProducerIdMappingError,
-    KafkaError,
     NetworkError,
-    OutOfOrderSequenceNumberError,
-    TransactionAbortableError,
-    TransactionFatalError,
-    UnknownProducerIdError,
     UnsupportedVersionError,
 )
-from parley.pipelines.replication.options import ReplicationOptions
 
 log = logging.getLogger("parley.pipelines")
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -29,8 +21,32 @@ _PAUSE_S = 0.2
 Rows: TypeAlias = pa.RecordBatch | Sequence[pa.RecordBatch]
 
 
+class WritingOptions(Protocol):
+    """What has to be known of a job to write for it."""
+
+    @property
+    def name(self) -> str:
+        """The transactional id."""
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether records are written in transactions."""
+
+    @property
+    def transaction_timeout_ms(self) -> int:
+        """When the brokers abort a transaction that nobody ends."""
+
+    @property
+    def patience_ms(self) -> int:
+        """How long a commit is asked for again."""
+
+    @property
+    def produce(self) -> ProduceOptions:
+        """How rows are written."""
+
+
 class Writer(Protocol):
-    """What the engine writes with."""
+    """What an engine writes with."""
 
     isolation_level: str
     """How the topic of offsets is read."""
@@ -41,8 +57,10 @@ class Writer(Protocol):
     async def begin(self) -> None:
         """Begin what becomes visible together."""
 
-    async def produce(self, topic: str, rows: Rows, partition: int) -> ProduceResult:
-        """Write rows; return when they are acknowledged."""
+    async def produce(self, topic: str, rows: Rows, partition: int | None) -> ProduceResult:
+        """Write rows, by their keys or column `partition` where none is named; return when they
+        are acknowledged.
+        """
 
     async def commit(self) -> None:
         """Make what was written since `begin` visible."""
@@ -54,7 +72,7 @@ class Writer(Protocol):
         """Write nothing any more. Idempotent."""
 
 
-def writer_of(target: AsyncClient, options: ReplicationOptions) -> Writer:
+def writer_of(target: AsyncClient, options: WritingOptions) -> Writer:
     """Return the writer that the options mean."""
     if options.exactly_once:
         return TransactionalWriter(target, options)
@@ -66,7 +84,7 @@ class TransactionalWriter:
 
     isolation_level = READ_COMMITTED
 
-    def __init__(self, target: AsyncClient, options: ReplicationOptions) -> None:
+    def __init__(self, target: AsyncClient, options: WritingOptions) -> None:
         self._options = options
         self._producer = target.transactions.producer(
             options.name,
@@ -87,7 +105,7 @@ class TransactionalWriter:
     async def begin(self) -> None:
         await self._producer.begin_transaction()
 
-    async def produce(self, topic: str, rows: Rows, partition: int) -> ProduceResult:
+    async def produce(self, topic: str, rows: Rows, partition: int | None) -> ProduceResult:
         return await self._producer.produce(topic, rows, partition)
 
     async def commit(self) -> None:
@@ -114,7 +132,7 @@ class PlainWriter:
 
     isolation_level = READ_UNCOMMITTED
 
-    def __init__(self, target: AsyncClient, options: ReplicationOptions) -> None:
+    def __init__(self, target: AsyncClient, options: WritingOptions) -> None:
         self._target, self._options = target, options
 
     async def start(self) -> None:
@@ -123,7 +141,7 @@ class PlainWriter:
     async def begin(self) -> None:
         pass
 
-    async def produce(self, topic: str, rows: Rows, partition: int) -> ProduceResult:
+    async def produce(self, topic: str, rows: Rows, partition: int | None) -> ProduceResult:
         return await self._target.produce(topic, rows, partition, self._options.produce)
 
     async def commit(self) -> None:
@@ -134,26 +152,3 @@ class PlainWriter:
 
     async def close(self) -> None:
         pass
-
-
-_RENEWED = (
-    InvalidProducerEpochError,
-    InvalidProducerIdMappingError,
-    OutOfOrderSequenceNumberError,
-    UnknownProducerIdError,
-)
-"""After these an abort finds out: the producer goes on with a new epoch, or it is fenced."""
-
-
-def may_pass(error: KafkaError) -> bool:
-    """Return whether another attempt may get through: brokers away, a transaction timed out."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, TransactionFatalError):
-            return False
-        if isinstance(seen, (NetworkError, *_RENEWED)) or getattr(seen, "retriable", False):
-            return True
-        if isinstance(seen, TransactionAbortableError) and seen.__cause__ is None:
-            return True
-        seen = seen.__cause__
-    return False

@@ -116,6 +116,20 @@ def test_what_the_target_would_delete_at_once_is_said() -> None:
     assert "retention" not in codes(planned(Topic("flights", 1, **compacted)))
 
 
+@pytest.mark.parametrize(
+    "name", ["message.timestamp.before.max.ms", "message.timestamp.difference.max.ms"]
+)
+def test_timestamps_that_the_target_refuses_as_too_old_stop(name: str) -> None:
+    old = Topic("flights", 1, oldest_ms=NOW_MS - 10 * DAY_MS, configs={})
+    limits = {5 * DAY_MS: ["timestamps-too-old"], 20 * DAY_MS: [], 2**63 - 1: []}
+    for limit, expected in limits.items():
+        held = {**DEFAULTS, name: str(limit)}
+        new = planned(old, Target(3, {}, held))
+        there = planned(old, Target(3, {"flights": Topic("flights", 1, effective=held)}, DEFAULTS))
+        for found in (new, there):
+            assert [one.code for one in found.stopping()] == expected
+
+
 def test_what_old_releases_do_not_show_is_said() -> None:
     found = planned(Topic("flights", 1, oldest_ms=-1), timestamp_when_missing="zero")
     assert codes(found) == {"timestamps-missing": False, "configs-unknown": False}

@@ -1,16 +1,25 @@
-"""The options that the commands of `parley replicate` share: two clusters, and what is copied."""
+"""What commands share that copy from one cluster to another: their options, how a plan is shown,
+and how a signal ends a job.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 from parley.cli.completion import complete_releases
 from parley.cli.connecting import client_options
 from parley.client import ClientOptions
+
+if TYPE_CHECKING:
+    from parley.pipelines.replication import Plan
 
 SourceOption = Annotated[
     str,
@@ -43,19 +52,6 @@ TargetReleaseOption = Annotated[
         metavar="RELEASE", help="The same for the target.", autocompletion=complete_releases
     ),
 ]
-NameOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="The replication: its transactional id, and the topic NAME-offsets."
-    ),
-]
-TopicOption = Annotated[
-    list[str] | None, typer.Option(metavar="TOPIC", help="Copy this topic. Repeatable.")
-]
-PatternOption = Annotated[
-    str | None,
-    typer.Option(metavar="REGEX", help="Copy all topics whose whole name matches, later ones too."),
-]
 DeliveryOption = Annotated[
     str, typer.Option(metavar="HOW", help="exactly-once, or at-least-once for targets below 0.11.")
 ]
@@ -67,12 +63,6 @@ TimestampOption = Annotated[
     typer.Option(
         metavar="WHAT",
         help="What records of Kafka 0.9 get: append (the time of copying), zero, or milliseconds.",
-    ),
-]
-TwoWayOption = Annotated[
-    bool,
-    typer.Option(
-        "--two-way", help="Mark records with their origin, and leave out the target's own."
     ),
 ]
 AcceptOption = Annotated[
@@ -105,3 +95,45 @@ def sides(
 def missing_timestamp(text: str) -> str | int:
     """Return what `--timestamp-when-missing` means."""
     return int(text) if text.isdigit() else text
+
+
+class Stops(Protocol):
+    """A job that can be ended."""
+
+    def stop(self) -> None:
+        """Let it end in order."""
+
+
+@contextlib.contextmanager
+def ended_by_signals(job: Stops) -> Iterator[list[bool]]:
+    """Let SIGTERM and Ctrl-C end a job in order; what is yielded says whether it was
+    Ctrl-C.
+    """
+    loop = asyncio.get_running_loop()
+    interrupted: list[bool] = []
+
+    def interrupt() -> None:
+        interrupted.append(True)
+        job.stop()
+
+    loop.add_signal_handler(signal.SIGTERM, job.stop)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def plan_rows(found: Plan) -> Iterator[dict[str, object]]:
+    """Return a row for each thing that would be changed, and for each finding."""
+    for topic in found.create:
+        configs = ", ".join(f"{name}={value}" for name, value in topic.configs.items())
+        text = f"{topic.num_partitions} partitions, {topic.replication_factor} replicas"
+        text += f", {configs}" if configs else ""
+        yield {"topic": topic.name, "kind": "create", "stops": False, "what": text}
+    for name, count in found.add_partitions.items():
+        text = f"partitions up to {count}"
+        yield {"topic": name, "kind": "add-partitions", "stops": False, "what": text}
+    for one in found.findings:
+        yield {"topic": one.topic, "kind": one.code, "stops": one.stops, "what": one.text}

@@ -1,0 +1,41 @@
+"""A topic replayed into another one: its records once more, in the order of their times, all at
+once or paced.
+
+The records keep key, value, headers and timestamp; a header says where each was. Where a replay
+goes on after a crash stands in the target alone, in the compacted topic `<name>-offsets`, written
+in the transactions that have the records.
+
+Map: `replay` is what users see, with `options` and `status`, and `blocking` its other form.
+`bounds` finds which offsets are read; `planning` what is to be created, and what cannot be.
+`merging` reads the partitions and puts them in the order of their times, `rows` makes of fetched
+columns what is produced, `pace` (pure) says what is due, `writing` writes it. `marks` is the format
+of what a replay knows.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+_HOME = {
+    "AsyncReplay": "replay",
+    "Replay": "blocking",
+    "ReplayOptions": "options",
+    "ReplayPlan": "planning",
+    "ReplayStatus": "status",
+}
+
+__all__ = ["AsyncReplay", "Replay", "ReplayOptions", "ReplayPlan", "ReplayStatus"]
+
+if TYPE_CHECKING:
+    from parley.pipelines.replay.blocking import Replay as Replay
+    from parley.pipelines.replay.options import ReplayOptions as ReplayOptions
+    from parley.pipelines.replay.planning import ReplayPlan as ReplayPlan
+    from parley.pipelines.replay.replay import AsyncReplay as AsyncReplay
+    from parley.pipelines.replay.status import ReplayStatus as ReplayStatus
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,0 +1,168 @@
+"""What stands in the topic of a replay's offsets. Pure.
+
+One record, with the key `replay`, has what is replayed, as it was settled when the replay began:
+
+    {"version": 1, "topic": "flights", "to": "again", "from": null, "until": null,
+     "partition_by": "source", "topic_id": null, "target_id": "<id>", "ranges": {"0": [17, 605]}}
+
+and one per partition, with the key `at/<partition>`, where it goes on: `{"next": 120, "epoch": 4}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from parley.client import PartitionRange, TopicPartition, format_uuid, parse_uuid
+from parley.errors import ConfigError, KafkaError
+from parley.pipelines.replay.options import ReplayOptions
+from parley.types import ZERO_UUID
+
+VERSION = 1
+REPLAY = b"replay"
+
+
+class Mark(NamedTuple):
+    """Where a partition goes on, and the leader epoch of the record before it."""
+
+    next_offset: int
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is replayed: the same for each run of a replay."""
+
+    topic: str
+    to: str
+    from_timestamp_ms: int | None
+    until_timestamp_ms: int | None
+    partition_by: str
+    topic_id: bytes
+    target_id: bytes
+    ranges: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def of(
+        cls, options: ReplayOptions, ids: tuple[bytes, bytes], ranges: Mapping[int, tuple[int, int]]
+    ) -> Settled:
+        """Return what these options settle, for topics with these ids."""
+        return cls(
+            options.topic,
+            options.to,
+            options.from_timestamp_ms,
+            options.until_timestamp_ms,
+            options.partition_by,
+            *ids,
+            ranges,
+        )
+
+    def check(self, options: ReplayOptions) -> None:
+        """Raise ConfigError where options mean another replay than the one that was begun."""
+        for name in ("topic", "to", "from_timestamp_ms", "until_timestamp_ms", "partition_by"):
+            begun, given = getattr(self, name), getattr(options, name)
+            if begun != given:
+                raise ConfigError(
+                    f'the replay "{options.name}" was begun with {name}={begun!r}, and {given!r} '
+                    "is given: go on with the former, or give the replay another name"
+                )
+
+    def range(self, partition: int, mark: Mark | None) -> PartitionRange:
+        """Return what is still to be read of a partition."""
+        start, end = self.ranges[partition]
+        if mark is None:
+            return PartitionRange(start, end, topic_id=self.topic_id)
+        return PartitionRange(mark.next_offset, end, mark.leader_epoch, self.topic_id)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions of the source."""
+        return [TopicPartition(self.topic, index) for index in sorted(self.ranges)]
+
+
+def settled_record(settled: Settled) -> tuple[bytes, bytes]:
+    """Return the record of what is replayed."""
+    value = {
+        "version": VERSION,
+        "topic": settled.topic,
+        "to": settled.to,
+        "from": settled.from_timestamp_ms,
+        "until": settled.until_timestamp_ms,
+        "partition_by": settled.partition_by,
+        "topic_id": _id_text(settled.topic_id),
+        "target_id": _id_text(settled.target_id),
+        "ranges": {str(index): list(found) for index, found in settled.ranges.items()},
+    }
+    return REPLAY, _bytes(value)
+
+
+def mark_records(marks: Mapping[int, Mark]) -> list[tuple[bytes, bytes]]:
+    """Return the records of where partitions go on."""
+    return [
+        (f"at/{index}".encode(), _bytes({"next": mark.next_offset, "epoch": mark.leader_epoch}))
+        for index, mark in sorted(marks.items())
+    ]
+
+
+Known = tuple[Settled, dict[int, Mark]]
+"""What is replayed, and where each partition that was begun goes on."""
+
+
+def read(topic: str, newest: Mapping[bytes, bytes | None]) -> Known | None:
+    """Return what a replay knows, from the newest value of each key; None where none has begun.
+
+    Raises ConfigError where the topic belongs to something else, KafkaError for what cannot be
+    read.
+    """
+    if not newest:
+        return None
+    value = newest.get(REPLAY)
+    if value is None:
+        raise ConfigError(
+            f'"{topic}" does not belong to a replay: give this one another name, or delete the '
+            "topic if nobody needs it"
+        )
+    try:
+        found = json.loads(value)
+        if found["version"] != VERSION:
+            raise KafkaError(
+                f'"{topic}" was written by a newer parley (version {found["version"]} of its '
+                f"format, this one reads {VERSION}): take that one"
+            )
+        return _settled(found), dict(_marks(newest.items()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KafkaError(f'"{topic}" has a record that cannot be read: {error!r}') from error
+
+
+def _settled(found: Mapping[str, Any]) -> Settled:
+    return Settled(
+        found["topic"],
+        found["to"],
+        found["from"],
+        found["until"],
+        found["partition_by"],
+        _id_bytes(found["topic_id"]),
+        _id_bytes(found["target_id"]),
+        {int(index): (int(start), int(end)) for index, (start, end) in found["ranges"].items()},
+    )
+
+
+def _marks(records: Iterable[tuple[bytes, bytes | None]]) -> Iterable[tuple[int, Mark]]:
+    for key, value in records:
+        if key.startswith(b"at/") and value is not None:
+            found = json.loads(value)
+            yield int(key[3:]), Mark(int(found["next"]), int(found["epoch"]))
+
+
+def _bytes(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _id_text(topic_id: bytes) -> str | None:
+    return None if topic_id == ZERO_UUID else format_uuid(topic_id)
+
+
+def _id_bytes(text: str | None) -> bytes:
+    return ZERO_UUID if text is None else parse_uuid(text)

@@ -1,0 +1,149 @@
+"""The options of a replay, checked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from parley.client import ProduceOptions
+from parley.errors import ConfigError
+from parley.pipelines.replication.options import (
+    APPEND,
+    AT_LEAST_ONCE,
+    DROP,
+    KEEP,
+    TRANSACTIONS,
+    ZERO,
+)
+from parley.types import Names, text, texts
+
+SOURCE_PARTITION, KEY = "source", "key"
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReplayOptions:
+    """What is replayed, and how. Raises ConfigError for what cannot be used.
+
+    `name` stands for this replay: it is the transactional id, and `<name>-offsets` the topic in the
+    target that has how far it is. `topic` is the source's topic, `to` the target's.
+
+    `from_timestamp_ms` and `until_timestamp_ms`, in milliseconds since 1970, choose records by
+    their timestamps: from the first on, and up to, not including, the second. A record may stand
+    behind younger ones: reading goes on up to the first record that is `late_ms` younger than
+    `until_timestamp_ms`. Where the topic ends when the replay begins, it ends, too.
+
+    `partition_by`: "source" keeps each record's partition; "key" chooses it by the key, as Java's
+    producer does, for topics with other numbers of partitions. `partitions` is how many a topic
+    that is created then gets, as many as the source's unless given.
+
+    `bytes_per_second` of keys and values is not exceeded. `speed` keeps the gaps between records:
+    1.0 as they were, 10.0 in a tenth of the time. Without both, records go as fast as they can.
+
+    A target's topic has to be empty when a replay begins; `into_live` also writes into one that is
+    not. `delivery`, `headers`, `timestamp_when_missing`, `accept`, `commit_interval_ms`,
+    `transaction_timeout_ms`, `patience_ms` and `produce` are those of a replication.
+    `buffer_bytes` may wait between source and target.
+    """
+
+    name: str
+    topic: str
+    to: str
+    from_timestamp_ms: int | None = None
+    until_timestamp_ms: int | None = None
+    late_ms: int = 3_600_000
+    partition_by: str = SOURCE_PARTITION
+    partitions: int | None = None
+    bytes_per_second: float | None = None
+    speed: float | None = None
+    into_live: bool = False
+    delivery: str = TRANSACTIONS
+    headers: str = KEEP
+    timestamp_when_missing: str | int = APPEND
+    accept: Names = ()
+    commit_interval_ms: int = 500
+    transaction_timeout_ms: int = 60_000
+    patience_ms: int = 120_000
+    buffer_bytes: int = 64 * 2**20
+    produce: ProduceOptions = field(
+        default_factory=lambda: ProduceOptions(compression_type="lz4", max_request_size=16 * 2**20)
+    )
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(text("name", self.name)):
+            raise ConfigError(
+                f'name="{self.name}" cannot be used: a topic and transactions are named after it, '
+                "so give letters, digits, dots, dashes and underscores, 200 at most"
+            )
+        for name in ("topic", "to"):
+            if text(name, getattr(self, name)) == self.offsets_topic:
+                raise ConfigError(
+                    f'{name}="{self.offsets_topic}" has how far the replay "{self.name}" is: give '
+                    "the replay another name"
+                )
+        object.__setattr__(self, "accept", texts("accept", self.accept))
+        self._choice("partition_by", SOURCE_PARTITION, KEY)
+        self._choice("delivery", TRANSACTIONS, AT_LEAST_ONCE)
+        self._choice("headers", KEEP, DROP)
+        if isinstance(self.timestamp_when_missing, str):
+            self._choice("timestamp_when_missing", APPEND, ZERO)
+        else:
+            self._number("timestamp_when_missing", 0)
+        for name in ("from_timestamp_ms", "until_timestamp_ms", "partitions"):
+            if getattr(self, name) is not None:
+                self._number(name, 1 if name == "partitions" else 0)
+        for name in ("commit_interval_ms", "transaction_timeout_ms", "patience_ms", "buffer_bytes"):
+            self._number(name, 1)
+        self._number("late_ms", 0)
+        for name in ("bytes_per_second", "speed"):
+            self._above_zero(name)
+        self._fit_together()
+
+    @property
+    def offsets_topic(self) -> str:
+        """The topic of the target that has how far the replay is."""
+        return f"{self.name}-offsets"
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether records are written in transactions."""
+        return self.delivery == TRANSACTIONS
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether records without timestamps cannot be replayed like this."""
+        return (self.from_timestamp_ms, self.until_timestamp_ms, self.speed) != (None, None, None)
+
+    def _fit_together(self) -> None:
+        begin, end = self.from_timestamp_ms, self.until_timestamp_ms
+        if begin is not None and end is not None and begin >= end:
+            raise ConfigError(
+                f"from_timestamp_ms={begin} is not before until_timestamp_ms={end}: no record "
+                "is between them"
+            )
+        if self.partitions is not None and self.partition_by != KEY:
+            raise ConfigError(
+                'partitions goes with partition_by="key": each record keeps its partition otherwise'
+            )
+        if self.commit_interval_ms >= self.transaction_timeout_ms:
+            raise ConfigError(
+                f"commit_interval_ms={self.commit_interval_ms} has to be smaller than "
+                f"transaction_timeout_ms={self.transaction_timeout_ms}"
+            )
+
+    def _choice(self, name: str, *choices: str) -> None:
+        value = getattr(self, name)
+        if value not in choices:
+            raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")
+
+    def _number(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ConfigError(f"{name}={value!r} cannot be used: a number from {least} up is")
+
+    def _above_zero(self, name: str) -> None:
+        value = getattr(self, name)
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0
+        ):
+            raise ConfigError(f"{name}={value!r} cannot be used: a number above 0 is")

@@ -1,0 +1,61 @@
+"""What a replay would do to the target, and what cannot be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, TopicPartition
+from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
+from parley.pipelines.replication.plan import Finding, Plan, plan
+from parley.pipelines.replication.topics import describe_target, describe_topics
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan(Plan):
+    """What would be changed in the target, what was found, and which offsets are read."""
+
+    ranges: Mapping[TopicPartition, tuple[int, int]] | None = None
+    """First and last offset, not included, of each partition."""
+
+
+async def plan_replay(
+    source: AsyncClient,
+    target: AsyncClient,
+    metadata: tuple[ClusterMetadata, ClusterMetadata],
+    options: ReplayOptions,
+    *,
+    has_begun: bool,
+) -> Plan:
+    """Return what a replay needs in the target. Changes nothing."""
+    to = options.to
+    (topic,) = await describe_topics(source, metadata[0], [options.topic], sample=True)
+    there = await describe_target(target, metadata[1], [to], f"{options.name}-plan")
+    wanted = replace(topic, name=to)
+    if options.partition_by != SOURCE_PARTITION:
+        held = there.topics.get(to)
+        count = held.partitions if held is not None else options.partitions
+        wanted = replace(wanted, partitions=count or topic.partitions)
+    found = plan([wanted], there, options, time.time_ns() // 1_000_000)
+    findings = [*found.findings, *_of_times(topic.oldest_ms, options)]
+    if to in metadata[1].topics and not has_begun and not options.into_live:
+        findings += await _of_rows(target, to, metadata[1].topics[to].partitions)
+    return replace(found, findings=tuple(findings))
+
+
+def _of_times(oldest_ms: int | None, options: ReplayOptions) -> Iterable[Finding]:
+    if oldest_ms == -1 and options.needs_times:
+        text = "records have no timestamps (Kafka 0.9): times and speed cannot be used"
+        yield Finding(options.topic, "times", True, text)
+
+
+async def _of_rows(target: AsyncClient, to: str, partitions: Iterable[int]) -> list[Finding]:
+    wanted = [TopicPartition(to, index) for index in partitions]
+    begins = await target.list_offsets(dict.fromkeys(wanted, EARLIEST))
+    ends = await target.list_offsets(dict.fromkeys(wanted, LATEST))
+    held = sum(ends[tp].offset - begins[tp].offset for tp in wanted)
+    if not held:
+        return []
+    text = f"the target's topic has {held} offsets in use, and would have the replayed records "
+    return [Finding(to, "not-empty", True, text + "between others; into_live writes there")]

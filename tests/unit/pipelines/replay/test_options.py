@@ -1,0 +1,38 @@
+"""Options of a replay that cannot be used are named before anything is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parley.errors import ConfigError
+from parley.pipelines.replay import ReplayOptions
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"name": "a b"}, "name="),
+        ({"topic": ""}, "topic"),
+        ({"to": "n-offsets"}, "n-offsets"),
+        ({"partition_by": "hash"}, "source, key"),
+        ({"partitions": 3}, "partition_by"),
+        ({"partition_by": "key", "partitions": 0}, "partitions=0"),
+        ({"bytes_per_second": 0}, "bytes_per_second"),
+        ({"bytes_per_second": True}, "bytes_per_second"),
+        ({"speed": float("nan")}, "speed"),
+        ({"speed": "10x"}, "speed"),
+        ({"from_timestamp_ms": -1}, "from_timestamp_ms"),
+        ({"from_timestamp_ms": 5, "until_timestamp_ms": 5}, "not before"),
+        ({"late_ms": -1}, "late_ms"),
+        ({"headers": "some"}, "keep, drop"),
+        ({"delivery": "maybe"}, "exactly-once, at-least-once"),
+        ({"timestamp_when_missing": "never"}, "append, zero"),
+        ({"commit_interval_ms": 60_000}, "transaction_timeout_ms"),
+        ({"buffer_bytes": 0}, "buffer_bytes"),
+    ],
+)
+def test_what_cannot_be_is_refused(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        ReplayOptions(**{"name": "n", "topic": "t", "to": "u", **given})
