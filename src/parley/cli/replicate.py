@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -10,11 +10,19 @@ import typer
 from parley.cli.connecting import CallTimeoutOption, ExecuteOption, run as run_async
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, print_rows, say
+from parley.cli.replicate_moving import cutover, verify
+from parley.cli.replicate_options import (
+    NameOption,
+    PatternOption,
+    TopicOption,
+    TwoWayOption,
+    of_name,
+    with_replication,
+)
 from parley.cli.two_clusters import (
     AcceptOption,
     DeliveryOption,
     HeadersOption,
-    Sides,
     SourceConfigOption,
     SourceOption,
     SourceReleaseOption,
@@ -34,31 +42,11 @@ if TYPE_CHECKING:
         GroupOffset,
         PartitionStatus,
         Plan,
-        ReplicationOptions,
     )
 
 T = TypeVar("T")
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
-NameOption = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="The replication: its transactional id, and the topic NAME-offsets."
-    ),
-]
-TopicOption = Annotated[
-    list[str] | None, typer.Option(metavar="TOPIC", help="Copy this topic. Repeatable.")
-]
-PatternOption = Annotated[
-    str | None,
-    typer.Option(metavar="REGEX", help="Copy all topics whose whole name matches, later ones too."),
-]
-TwoWayOption = Annotated[
-    bool,
-    typer.Option(
-        "--two-way", help="Mark records with their origin, and leave out the target's own."
-    ),
-]
 PLAN_COLUMNS = ("topic", "kind", "stops", "what")
 STATUS_COLUMNS = ("topic", "partition", "next_offset", "end_offset", "lag", "target_end")
 GROUP_COLUMNS = (
@@ -70,7 +58,6 @@ GROUP_COLUMNS = (
     "current",
     "outcome",
 )
-EVERY_TOPIC = ".*"
 
 
 @app.callback()
@@ -125,7 +112,7 @@ def plan(
     async def work(replication: AsyncReplication) -> Plan:
         return await replication.plan()
 
-    found: Plan = run_async(_with(both, options, work))
+    found: Plan = run_async(with_replication(both, options, work))
     print_rows("replicate plan", PLAN_COLUMNS, list(plan_rows(found)), output_format)
     if stopping := found.stopping(options.accept):
         codes = " ".join(f"--accept {code}" for code in sorted({one.code for one in stopping}))
@@ -220,7 +207,7 @@ def run(
             await replication.run(until_caught_up=until_caught_up)
             return await replication.status(), bool(interrupted)
 
-    statuses, interrupted = run_async(_with(both, options, work))
+    statuses, interrupted = run_async(with_replication(both, options, work))
     print_rows("replicate run", STATUS_COLUMNS, _status_rows(statuses), output_format)
     say(f"{sum(one.records for one in statuses)} records copied")
     if interrupted:
@@ -252,7 +239,7 @@ def status(
     async def work(replication: AsyncReplication) -> list[PartitionStatus]:
         return await replication.status()
 
-    found = run_async(_with(both, _of_name(name, topic, delivery), work))
+    found = run_async(with_replication(both, of_name(name, topic, delivery), work))
     if not topic:
         found = [one for one in found if one.target_end >= 0]
     print_rows("replicate status", STATUS_COLUMNS, _status_rows(found), output_format)
@@ -292,7 +279,7 @@ def groups(
     async def work(replication: AsyncReplication) -> list[GroupOffset]:
         return await replication.translate_groups(group or (), write=execute)
 
-    found = run_async(_with(both, _of_name(name, topic, delivery), work))
+    found = run_async(with_replication(both, of_name(name, topic, delivery), work))
     rows = [
         {**one._asdict(), "topic": one.partition.topic, "partition": one.partition.partition}
         for one in found
@@ -305,25 +292,6 @@ def groups(
 # -- inside ----------------------------------------------------------------------------------------
 
 
-async def _with(
-    both: Sides, options: ReplicationOptions, work: Callable[[AsyncReplication], Awaitable[T]]
-) -> T:
-    from parley.pipelines.replication import AsyncReplication
-
-    async with AsyncReplication(both.source, both.target, options) as replication:
-        return await work(replication)
-
-
-def _of_name(name: str, topic: Sequence[str] | None, delivery: str) -> ReplicationOptions:
-    """Return options for looking: at some topics, or at all that were copied."""
-    from parley.pipelines.replication import ReplicationOptions
-
-    pattern = None if topic else EVERY_TOPIC
-    return ReplicationOptions(
-        name=name, topics=topic or (), topics_pattern=pattern, delivery=delivery
-    )
-
-
 def _status_rows(statuses: Sequence[PartitionStatus]) -> list[dict[str, object]]:
     return [
         {
@@ -334,3 +302,7 @@ def _status_rows(statuses: Sequence[PartitionStatus]) -> list[dict[str, object]]
         }
         for one in statuses
     ]
+
+
+app.command()(verify)
+app.command()(cutover)

@@ -19,7 +19,7 @@ from parley.pipelines.verify.bisection import (
     narrowed,
 )
 from parley.pipelines.verify.latest import Latest, first_key_difference
-from parley.pipelines.verify.planning import matched, named_topics, planned
+from parley.pipelines.verify.planning import matched, named_topics, planned, within
 from parley.pipelines.verify.results import ComparedRecord, DifferenceKind, shortened
 from parley.pipelines.verify.runs import RunTable
 from parley.types import TopicPartition
@@ -238,6 +238,17 @@ def test_partitions_and_topics_that_one_side_lacks() -> None:
 def test_a_topic_that_nobody_has_is_a_wrong_name() -> None:
     with pytest.raises(ConfigError, match='Did you mean "flights"'):
         matched({"flight": "flight"}, {"flights": frozenset({0})}, {})
+
+
+@given(st.tuples(*[st.integers(0, 9)] * 4))
+def test_what_is_compared_of_the_left_side_lies_within_what_is_there(
+    numbers: tuple[int, int, int, int],
+) -> None:
+    asked, there = numbers[:2], Extent(*sorted(numbers[2:]))
+    tp, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    found = within({tp: there, other: there}, {tp: asked, TopicPartition("u", 0): (0, 9)})
+    assert set(found) == {tp}
+    assert set(range(*found[tp])) == set(range(*asked)) & set(range(*there))
 
 
 def test_an_alignment_says_what_belongs_together() -> None:

@@ -7,7 +7,8 @@ after a crash is the end of the newest run, so that killing it anywhere loses an
 
 Map: `replication` is what users see, with `options` and `status`, and `blocking` its other form.
 `clusters` is what has to be known of both sides; `plan` what is to be created, which `topics` asks
-for and does; `groups` translates offsets; `watching` does both again while records are copied.
+for and does; `groups` translates offsets; `watching` does both again while records are copied;
+`proof` compares both sides by the map; `cutover` leads through the move.
 `engine` copies in transactions: `readers` fetch, a `lane` writes the records of one partition with
 `writers`, `rows` makes of fetched columns what is produced. `store` is the topic of offsets;
 `chunks` its format and `runs` the map itself, without IO.
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 _HOME = {
     "AsyncReplication": "replication",
+    "CutoverStep": "cutover",
     "Finding": "plan",
     "GroupOffset": "groups",
     "Plan": "plan",
@@ -30,6 +32,7 @@ _HOME = {
 
 __all__ = [
     "AsyncReplication",
+    "CutoverStep",
     "Finding",
     "GroupOffset",
     "PartitionStatus",
@@ -40,6 +43,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from parley.pipelines.replication.blocking import Replication as Replication
+    from parley.pipelines.replication.cutover import CutoverStep as CutoverStep
     from parley.pipelines.replication.groups import GroupOffset as GroupOffset
     from parley.pipelines.replication.options import ReplicationOptions as ReplicationOptions
     from parley.pipelines.replication.plan import Finding as Finding, Plan as Plan

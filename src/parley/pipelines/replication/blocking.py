@@ -30,4 +30,6 @@ class Replication(BlockingJob[AsyncReplication]):
     follow = blocking(AsyncReplication.follow)
     status = blocking(AsyncReplication.status)
     translate_groups = blocking(AsyncReplication.translate_groups)
+    verify = blocking(AsyncReplication.verify)
+    cutover = blocking(AsyncReplication.cutover)
     stop = in_loop(AsyncReplication.stop)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from parley.client import AsyncClient, ClientOptions, ClusterMetadata, TopicPartition
-from parley.errors import KafkaError
+from parley.errors import ConfigError, KafkaError
 from parley.pipelines.attempts import may_pass
 from parley.pipelines.replication import readers, store
 from parley.pipelines.replication.clusters import (
@@ -19,16 +19,19 @@ from parley.pipelines.replication.clusters import (
     partitions_of,
     wanted_topics,
 )
+from parley.pipelines.replication.cutover import CutoverStep, steps
 from parley.pipelines.replication.engine import Engine
 from parley.pipelines.replication.groups import GroupOffset, groups_of, translate
 from parley.pipelines.replication.lane import Lane
 from parley.pipelines.replication.options import ReplicationOptions
 from parley.pipelines.replication.plan import Plan, plan, refuse
+from parley.pipelines.replication.proof import verify_copied
 from parley.pipelines.replication.rows import Rewriting
 from parley.pipelines.replication.status import PartitionStatus
 from parley.pipelines.replication.topics import carry_out, describe_target, describe_topics
 from parley.pipelines.replication.watching import Watching
 from parley.pipelines.replication.writers import Writer, writer_of
+from parley.pipelines.verify import Verification, VerifyOptions
 from parley.types import Names, texts
 
 Lanes = Mapping[TopicPartition, Lane]
@@ -225,6 +228,31 @@ class AsyncReplication:
         maps = {tp: lane.map for tp, lane in (await self._lanes()).items()}
         wanted = named or await groups_of(self.source)
         return await translate(self.source, self.target, wanted, maps, write=write)
+
+    async def verify(self, options: VerifyOptions | None = None) -> Verification:
+        """Compare what is copied with what it became, record by record, by hashes; no record is
+        moved. A copy that runs is not disturbed: what it has committed counts.
+
+        The map says which offsets belong together, so that neither what is written meanwhile nor
+        what else is in the target counts as a difference. Raises as
+        `parley.pipelines.verify.async_verify_topics`, and ConfigError with `two_way`, whose copies
+        have a header more.
+        """
+        if self.options.two_way:
+            raise ConfigError("with two_way copies have a header more, and are not equal")
+        lanes = await self._lanes()
+        return await verify_copied(self.source, self.target, lanes, options or VerifyOptions())
+
+    async def cutover(self, *, quiet_ms: int = 2_000, execute: bool = False) -> list[CutoverStep]:
+        """Go through the steps that lead from the source to the target; return how each stands, up
+        to the first that is open.
+
+        Looks whether the target has the topics, whether anybody wrote in `quiet_ms`, whether
+        transactions are open, all is copied and equal, groups are empty and their offsets
+        translated. With `execute` what is left is copied, which ends a copy that runs elsewhere,
+        and offsets of groups are written; else nothing is changed.
+        """
+        return await steps(self, quiet_ms=quiet_ms, execute=execute)
 
     # -- inside ------------------------------------------------------------------------------------
 

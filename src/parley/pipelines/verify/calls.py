@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from parley.client import AsyncClient, Client
 from parley.errors import ConfigError
 from parley.pipelines.verify.beginnings import later_beginning
 from parley.pipelines.verify.comparing import compare_latest, compare_records
-from parley.pipelines.verify.planning import Alignment, Pair, matched, named_topics, planned
+from parley.pipelines.verify.planning import Alignment, Pair, matched, named_topics, planned, within
 from parley.pipelines.verify.reading import READ_COMMITTED, Side
 from parley.pipelines.verify.results import (
     Difference,
@@ -17,7 +17,7 @@ from parley.pipelines.verify.results import (
     Verification,
     VerifiedPartition,
 )
-from parley.types import Names
+from parley.types import Names, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,9 @@ class VerifyOptions:
     its first record is looked up in the other."""
     alignment: Alignment | None = None
     """Which offsets of the right side belong to offsets of the left one, where somebody knows."""
+    left_offsets: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+    """What of the left side is compared, where it is not all: of a partition the first offset and
+    the one behind the last."""
 
     def __post_init__(self) -> None:
         if self.ignore_tombstones and not self.latest_per_key:
@@ -83,6 +86,7 @@ async def async_verify_topics(
     theirs = await Side.of(right, options.isolation_level)
     pairs, lacking = matched(names, await ours.partitions(), await theirs.partitions())
     left_extents = await ours.extents(one for one, _ in pairs)
+    left_extents |= within(left_extents, options.left_offsets)
     right_extents = await theirs.extents(other for _, other in pairs)
     plan = list(planned(pairs, left_extents, right_extents, options.alignment))
     timestamps = not options.ignore_timestamps and ours.has_timestamps and theirs.has_timestamps

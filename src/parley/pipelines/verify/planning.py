@@ -95,6 +95,18 @@ def _no_partition(
     )
 
 
+def within(
+    extents: Extents, offsets: Mapping[TopicPartition, tuple[int, int]]
+) -> dict[TopicPartition, Extent]:
+    """Return the extents that are asked for, as far as they are there."""
+    found = {}
+    for tp in extents.keys() & offsets.keys():
+        (start, end), there = offsets[tp], extents[tp]
+        start = min(max(start, there.start), there.end)
+        found[tp] = Extent(start, min(max(start, end), there.end))
+    return found
+
+
 def planned(
     pairs: list[tuple[TopicPartition, TopicPartition]],
     left: Extents,
