@@ -22,7 +22,14 @@ PARTITIONS = 2
 Sides = tuple[LocalCluster, LocalCluster]
 
 
-@pytest.fixture(params=[("2.8", "4.3"), ("0.10.2", "3.9"), ("4.3", "0.11")], ids="-".join)
+RELEASES = [
+    pytest.param(("2.8", "4.3"), id="2.8-4.3"),
+    pytest.param(("0.10.2", "3.9"), id="0.10.2-3.9", marks=pytest.mark.matrix),
+    pytest.param(("4.3", "0.11"), id="4.3-0.11", marks=pytest.mark.matrix),
+]
+
+
+@pytest.fixture(params=RELEASES)
 def both(request: pytest.FixtureRequest) -> Iterator[Sides]:
     old, new = request.param
     settings = ClusterSettings(auto_create_topics=False)
