@@ -13,6 +13,7 @@ and on two cores, side by side in one run, alternating:
   memory
 - record-consumer: consumers record by record against aiokafka and confluent-kafka, one topic and
   5,000
+- replication: a topic copied to another cluster exactly once, against MirrorMaker 2, and verified
 - clients:  the Arrow client against confluent-kafka, aiokafka and kafka-python
 - memory:   the peak memory of a Python worker that reads, for a small and a large topic
 - spark:    Spark batch read to noop and an aggregation, parley against Spark's own connector
@@ -51,6 +52,7 @@ from benchmarks import (
     rebalance,
     record_consumer,
     record_producer,
+    replication,
     spark_ceiling,
     spark_hot,
     spark_latency,
@@ -76,6 +78,7 @@ PARTS: dict[str, Part[Any]] = {
     "rebalance": Part(rebalance.measure, rebalance.report),
     "record-producer": Part(record_producer.measure, record_producer.report),
     "record-consumer": Part(record_consumer.measure, record_consumer.report),
+    "replication": Part(replication.measure, replication.report, reads_topics=True),
     "clients": Part(clients.measure, clients.report, reads_topics=True),
     "memory": Part(spark_memory.measure, spark_memory.report, reads_topics=True),
     "spark": Part(spark_read.measure, spark_read.report, reads_topics=True),
