@@ -139,7 +139,7 @@ def _parley(who: str, source: str, target: str, name: str) -> Iterator[JavaProce
 
 @contextmanager
 def _mirror_maker(who: str, source: str, target: str, name: str) -> Iterator[JavaProcess]:
-    # MirrorMaker's own topics have the alias in their names: each copy begins anew
+    # MirrorMaker's own topics have the alias in their names: each copy begins from nothing
     settings = {
         "clusters": f"{name}, target",
         f"{name}.bootstrap.servers": source,

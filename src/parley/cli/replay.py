@@ -55,7 +55,18 @@ NameOption = Annotated[
     ),
 ]
 TopicOption = Annotated[str, typer.Option(metavar="TOPIC", help="The topic to read.")]
-ToOption = Annotated[str, typer.Option(metavar="TOPIC", help="The topic to write.")]
+ToOption = Annotated[str | None, typer.Option(metavar="TOPIC", help="The topic to write.")]
+DeadLettersOption = Annotated[
+    bool,
+    typer.Option(
+        "--dead-letters",
+        help="Write each record back where it came from, by Connect's or Spring's headers.",
+    ),
+]
+AttemptsOption = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, help="Leave dead letters that were tried so often."),
+]
 FromOption = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Only records from this time on, 2026-01-31T23:59:59 (UTC)."),
@@ -101,7 +112,9 @@ def plan(
     source: SourceOption,
     name: NameOption,
     topic: TopicOption,
-    to: ToOption,
+    to: ToOption = None,
+    dead_letters: DeadLettersOption = False,
+    max_attempts: AttemptsOption = 3,
     target: TargetOption = None,
     from_datetime: FromOption = None,
     until_datetime: UntilOption = None,
@@ -130,6 +143,8 @@ def plan(
         name=name,
         topic=topic,
         to=to,
+        dead_letters=dead_letters,
+        max_attempts=max_attempts,
         from_timestamp_ms=_time(from_datetime, "--from-datetime"),
         until_timestamp_ms=_time(until_datetime, "--until-datetime"),
         late_ms=late_ms,
@@ -164,7 +179,9 @@ def run(
     source: SourceOption,
     name: NameOption,
     topic: TopicOption,
-    to: ToOption,
+    to: ToOption = None,
+    dead_letters: DeadLettersOption = False,
+    max_attempts: AttemptsOption = 3,
     target: TargetOption = None,
     from_datetime: FromOption = None,
     until_datetime: UntilOption = None,
@@ -207,6 +224,8 @@ def run(
         name=name,
         topic=topic,
         to=to,
+        dead_letters=dead_letters,
+        max_attempts=max_attempts,
         from_timestamp_ms=_time(from_datetime, "--from-datetime"),
         until_timestamp_ms=_time(until_datetime, "--until-datetime"),
         late_ms=late_ms,

@@ -1,6 +1,6 @@
 """Plain values that every layer shares: no behaviour, no I/O.
 
-Map: `values`, and `several` for names.
+Map: `values`, `several` for names, and `dead_letters`, what the headers of such records say.
 """
 
 from parley.types.several import Many, Names, Several, several, shown, text, texts

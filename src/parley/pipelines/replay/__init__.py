@@ -8,8 +8,8 @@ in the transactions that have the records.
 Map: `replay` is what users see, with `options` and `status`, and `blocking` its other form.
 `bounds` finds which offsets are read; `planning` what is to be created, and what cannot be.
 `merging` reads the partitions and puts them in the order of their times, `rows` makes of fetched
-columns what is produced, `pace` (pure) says what is due, `writing` writes it. `marks` is the format
-of what a replay knows.
+columns what is produced, `letters` says which dead letters go back, and where to, `pace` (pure)
+says what is due, `writing` writes it. `marks` is the format of what a replay knows.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from parley.client import PartitionRange, TopicPartition, format_uuid, parse_uuid
@@ -36,7 +36,8 @@ class Settled:
     """What is replayed: the same for each run of a replay."""
 
     topic: str
-    to: str
+    to: str | None
+    """None for dead letters, which go back where they came from."""
     from_timestamp_ms: int | None
     until_timestamp_ms: int | None
     partition_by: str
@@ -75,6 +76,12 @@ class Settled:
         if mark is None:
             return PartitionRange(start, end, topic_id=self.topic_id)
         return PartitionRange(mark.next_offset, end, mark.leader_epoch, self.topic_id)
+
+    def with_ranges(self, found: Mapping[int, tuple[int, int]]) -> Settled:
+        """Return the same up to later ends, with partitions that are new."""
+        begun = {index: start for index, (start, _) in self.ranges.items()}
+        ranges = {index: (begun.get(index, start), end) for index, (start, end) in found.items()}
+        return replace(self, ranges=ranges)
 
     @property
     def partitions(self) -> list[TopicPartition]:

@@ -26,7 +26,10 @@ class ReplayOptions:
     """What is replayed, and how. Raises ConfigError for what cannot be used.
 
     `name` stands for this replay: it is the transactional id, and `<name>-offsets` the topic in the
-    target that has how far it is. `topic` is the source's topic, `to` the target's.
+    target that has how far it is. `topic` is the source's topic, `to` the target's. Or, with
+    `dead_letters`, each record goes back where it came from, by the headers of Kafka Connect or
+    Spring: those that were tried `max_attempts` times are left, and a replay that is begun again
+    goes on with what the topic has by then.
 
     `from_timestamp_ms` and `until_timestamp_ms`, in milliseconds since 1970, choose records by
     their timestamps: from the first on, and up to, not including, the second. A record may stand
@@ -48,7 +51,9 @@ class ReplayOptions:
 
     name: str
     topic: str
-    to: str
+    to: str | None = None
+    dead_letters: bool = False
+    max_attempts: int = 3
     from_timestamp_ms: int | None = None
     until_timestamp_ms: int | None = None
     late_ms: int = 3_600_000
@@ -75,8 +80,14 @@ class ReplayOptions:
                 f'name="{self.name}" cannot be used: a topic and transactions are named after it, '
                 "so give letters, digits, dots, dashes and underscores, 200 at most"
             )
+        if (self.to is None) != self.dead_letters:
+            raise ConfigError(
+                f"to={self.to!r} and dead_letters={self.dead_letters}: give the target's topic, or "
+                "dead_letters=True, which go back where they came from"
+            )
         for name in ("topic", "to"):
-            if text(name, getattr(self, name)) == self.offsets_topic:
+            given = getattr(self, name)
+            if given is not None and text(name, given) == self.offsets_topic:
                 raise ConfigError(
                     f'{name}="{self.offsets_topic}" has how far the replay "{self.name}" is: give '
                     "the replay another name"
@@ -95,6 +106,7 @@ class ReplayOptions:
         for name in ("commit_interval_ms", "transaction_timeout_ms", "patience_ms", "buffer_bytes"):
             self._number(name, 1)
         self._number("late_ms", 0)
+        self._number("max_attempts", 1)
         for name in ("bytes_per_second", "speed"):
             self._above_zero(name)
         self._fit_together()
@@ -125,6 +137,8 @@ class ReplayOptions:
             raise ConfigError(
                 'partitions goes with partition_by="key": each record keeps its partition otherwise'
             )
+        if self.dead_letters and self.headers == DROP:
+            raise ConfigError('headers="drop" would lose how often dead letters were tried')
         if self.commit_interval_ms >= self.transaction_timeout_ms:
             raise ConfigError(
                 f"commit_interval_ms={self.commit_interval_ms} has to be smaller than "

@@ -10,6 +10,7 @@ from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, TopicP
 from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
 from parley.pipelines.replication.plan import Finding, Plan, plan
 from parley.pipelines.replication.topics import describe_target, describe_topics
+from parley.versions import Feature
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ async def plan_replay(
 ) -> Plan:
     """Return what a replay needs in the target. Changes nothing."""
     to = options.to
+    if to is None:
+        return await _plan_return(target, options)
     (topic,) = await describe_topics(source, metadata[0], [options.topic], sample=True)
     there = await describe_target(target, metadata[1], [to], f"{options.name}-plan")
     wanted = replace(topic, name=to)
@@ -42,6 +45,14 @@ async def plan_replay(
     if to in metadata[1].topics and not has_begun and not options.into_live:
         findings += await _of_rows(target, to, metadata[1].topics[to].partitions)
     return replace(found, findings=tuple(findings))
+
+
+async def _plan_return(target: AsyncClient, options: ReplayOptions) -> Plan:
+    """Return what is in the way of dead letters: where they go is only known when they are read."""
+    if options.exactly_once and not await target.supports(Feature.IDEMPOTENT_PRODUCER):
+        text = 'the target has no transactions (Kafka 0.11): only delivery="at-least-once" is left'
+        return Plan(findings=(Finding(None, "exactly-once", True, text),))
+    return Plan()
 
 
 def _of_times(oldest_ms: int | None, options: ReplayOptions) -> Iterable[Finding]:

@@ -29,6 +29,7 @@ from parley.pipelines.replication.clusters import check_same, isolation_of
 from parley.pipelines.replication.plan import Plan, refuse
 from parley.pipelines.replication.topics import carry_out
 from parley.pipelines.replication.writers import Writer, writer_of
+from parley.types import ZERO_UUID
 
 Both = tuple[ClusterMetadata, ClusterMetadata]
 
@@ -86,6 +87,10 @@ class AsyncReplay:
         both = await self._metadata()
         known = await self._known(both, end)  # a forerunner goes on until it is fenced
         settled, held = known if known is not None else (await self._settle(both), {})
+        if known is not None and self.options.dead_letters:
+            settled.check(self.options)
+            settled = settled.with_ranges(await self._ranges(both[0]))
+            await self._write_down(settled)
         self._check_same(settled, held, both)
         self._settled, self._writing = settled, Writing(self._writer, self.options, held)
         if self._stopping:
@@ -122,7 +127,10 @@ class AsyncReplay:
         self._isolation = await isolation_of(self.source)
         begun = await self._known(both)
         found = await self._plan(both, begun is not None)
-        ranges = begun[0].ranges if begun is not None else await self._ranges(both[0])
+        if begun is None or self.options.dead_letters:
+            ranges = await self._ranges(both[0])
+        else:
+            ranges = dict(begun[0].ranges)
         by_partition = {
             TopicPartition(self.options.topic, index): (
                 begun[1][index].next_offset if begun and index in begun[1] else start,
@@ -232,14 +240,19 @@ class AsyncReplay:
     async def _settle(self, both: Both) -> Settled:
         """Settle what is replayed, and write it down."""
         settled = Settled.of(self.options, self._ids(both), await self._ranges(both[0]))
+        await self._write_down(settled)
+        return settled
+
+    async def _write_down(self, settled: Settled) -> None:
         await self._writer.begin()
         found = store.rows_of([marks.settled_record(settled)])
         await self._writer.produce(self.options.offsets_topic, found, 0)
         await self._writer.commit()
-        return settled
 
     def _ids(self, both: Both) -> tuple[bytes, bytes]:
-        return both[0].topic_id(self.options.topic), both[1].topic_id(self.options.to)
+        to = self.options.to
+        target_id = ZERO_UUID if to is None else both[1].topic_id(to)
+        return both[0].topic_id(self.options.topic), target_id
 
     def _check_same(self, settled: Settled, held: dict[int, Mark], both: Both) -> None:
         settled.check(self.options)

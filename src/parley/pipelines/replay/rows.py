@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parley.client import FetchedBatch
+from parley.client import FetchedBatch, TopicPartition
+from parley.pipelines.replay.letters import STRANGERS, Letters
 from parley.pipelines.replay.marks import Mark
 from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
 from parley.pipelines.replication.options import DROP
@@ -25,6 +26,8 @@ class Replayed:
 
     keeps_headers: bool
     keeps_partition: bool
+    letters: Letters | None
+    """How dead letters go back; None for other records."""
     missing_timestamp_ms: int | None
     from_ms: int | None
     until_ms: int | None
@@ -35,6 +38,9 @@ class Replayed:
         return cls(
             options.headers != DROP,
             options.partition_by == SOURCE_PARTITION,
+            Letters(options.max_attempts, STRANGERS in options.accept)
+            if options.dead_letters
+            else None,
             missing_timestamp_ms(options.timestamp_when_missing),
             options.from_timestamp_ms,
             options.until_timestamp_ms,
@@ -43,6 +49,9 @@ class Replayed:
     def of_fetched(self, found: FetchedBatch, last_ms: int) -> pa.RecordBatch:
         """Return the rows to be replayed of a batch; `last_ms` is the time of the row before."""
         batch, (topic, partition) = self._chosen(found.batch), found.partition
+        targets: dict[str, pa.Array] = {}
+        if self.letters is not None:
+            batch, targets = _back(self.letters, found.partition, batch)
         rows = batch.num_rows
         produced = timestamps(batch, self.missing_timestamp_ms)
         index = pa.repeat(pa.scalar(partition, pa.int32()), rows)
@@ -57,6 +66,7 @@ class Replayed:
             )
         if self.keeps_partition:
             columns["partition"] = index
+        columns |= {name: held for name, held in targets.items() if name in ("topic", *columns)}
         columns[TIME] = pc.cumulative_max(_times(batch), start=last_ms)
         columns[PARTITION], columns[OFFSET] = index, batch.column("offset")
         columns[EPOCH] = pa.repeat(pa.scalar(found.leader_epoch, pa.int32()), rows)
@@ -69,6 +79,18 @@ class Replayed:
         if self.until_ms is not None:
             batch = batch.filter(pc.less(_times(batch), self.until_ms))
         return batch
+
+
+def _back(
+    letters: Letters, tp: TopicPartition, batch: pa.RecordBatch
+) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
+    """Return the dead letters that go back, and the columns `topic` and `partition` for them."""
+    headers = batch.column("headers").to_pylist()
+    found = letters.returned(tp, batch.column("offset").to_pylist(), headers)
+    batch = batch.take(found.rows)
+    at = batch.schema.get_field_index("headers")
+    batch = batch.set_column(at, batch.schema.field(at), found.headers)
+    return batch, {"topic": found.topics, "partition": found.partitions}
 
 
 def produced(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -99,6 +99,7 @@ class Writing:
             await self._writer.begin()
             interval_s = self._options.commit_interval_ms / 1000
             self._due = asyncio.get_running_loop().time() + interval_s
+        # without a topic rows name theirs
         await self._writer.produce(self._options.to, columns.produced(rows), None)
         self._reached |= columns.marks_of(rows)
         for one in rows.column(columns.PARTITION).value_counts().to_pylist():

@@ -57,9 +57,9 @@ class Writer(Protocol):
     async def begin(self) -> None:
         """Begin what becomes visible together."""
 
-    async def produce(self, topic: str, rows: Rows, partition: int | None) -> ProduceResult:
-        """Write rows, by their keys or column `partition` where none is named; return when they
-        are acknowledged.
+    async def produce(self, topic: str | None, rows: Rows, partition: int | None) -> ProduceResult:
+        """Write rows, by their columns `topic` and `partition` or their keys where none is named;
+        return when they are acknowledged.
         """
 
     async def commit(self) -> None:
@@ -105,7 +105,7 @@ class TransactionalWriter:
     async def begin(self) -> None:
         await self._producer.begin_transaction()
 
-    async def produce(self, topic: str, rows: Rows, partition: int | None) -> ProduceResult:
+    async def produce(self, topic: str | None, rows: Rows, partition: int | None) -> ProduceResult:
         return await self._producer.produce(topic, rows, partition)
 
     async def commit(self) -> None:
@@ -141,7 +141,7 @@ class PlainWriter:
     async def begin(self) -> None:
         pass
 
-    async def produce(self, topic: str, rows: Rows, partition: int | None) -> ProduceResult:
+    async def produce(self, topic: str | None, rows: Rows, partition: int | None) -> ProduceResult:
         return await self._target.produce(topic, rows, partition, self._options.produce)
 
     async def commit(self) -> None:

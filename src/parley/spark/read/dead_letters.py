@@ -15,8 +15,8 @@ from parley.arrow import HEADERS_TYPE
 from parley.client import ClientOptions, FetchedBatch, ProduceOptions
 from parley.errors import SchemaDecodeError
 from parley.spark.clients import client_for
-from parley.spark.values.dead_letters import Origin, dead_letter_headers
 from parley.spark.values.schema import ERROR_COLUMNS
+from parley.types.dead_letters import Origin, dead_letter_headers
 
 _WRITING = ProduceOptions(delivery_timeout_ms=180_000)
 """As long as other rows of Spark wait for brokers that are away."""

@@ -7,7 +7,7 @@ import struct
 import pytest
 from hypothesis import given, strategies as st
 
-from parley.spark.values.dead_letters import Header, Origin, dead_letter_headers, origin_of
+from parley.types.dead_letters import Header, Origin, dead_letter_headers, origin_of
 
 PLACE = Origin("orders", 2, 17, "no frame")
 SPRING: list[Header] = [
