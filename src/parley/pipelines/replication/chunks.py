@@ -52,6 +52,12 @@ class Chunk(NamedTuple):
         return f"{tp.topic}/{tp.partition}/{self.runs[0].source}".encode()
 
     @property
+    def end(self) -> int:
+        """The source's offset behind its last run."""
+        last = self.runs[-1]
+        return last.source + last.records
+
+    @property
     def value(self) -> bytes:
         """The value of its record."""
         return json.dumps(

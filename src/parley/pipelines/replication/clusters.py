@@ -86,7 +86,7 @@ async def lanes_of(
         if tp not in known:
             found.append(Lane(tp, Position(ends.get(tp, first), -1, *ids)))
             continue
-        runs, chunk = known[tp]
+        runs, chunk, closed = known[tp]
         check_same(tp, chunk.position, metadata, ids)
         if chunk.position.next_offset < first and options.on_data_loss == FAIL:
             raise DataLossError(
@@ -101,7 +101,9 @@ async def lanes_of(
         if position.next_offset < first:
             log.warning("%s: offsets %d to %d are lost", tp, position.next_offset, first - 1)
             position = position._replace(next_offset=first, leader_epoch=-1)
-        found.append(Lane(tp, position, runs, chunk))
+        lane = Lane(tp, position, runs, chunk, closed)
+        lane.begin = first
+        found.append(lane)
     return found
 
 

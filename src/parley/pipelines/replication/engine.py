@@ -114,11 +114,17 @@ class Engine:
             await asyncio.wait(self._writes.values())
             await asyncio.sleep(0)  # their ends are noted by callbacks
         self._check()
+        outdated: dict[Lane, list[bytes]] = {}
         chunks = {lane: lane.chunks() for lane in list(self.lanes.values()) if lane.moved}
         if written := [chunk for found in chunks.values() for chunk in found]:
-            await self._writer.produce(self._options.offsets_topic, store.of_chunks(written), 0)
+            outdated = {lane: lane.outdated() for lane in self.lanes.values()}
+            keys = [key for found in outdated.values() for key in found]
+            rows = store.of_chunks(written, keys)
+            await self._writer.produce(self._options.offsets_topic, rows, 0)
         await self._writer.commit()
         self.transactions += 1
+        for lane, deleted in outdated.items():
+            lane.trimmed(len(deleted))
         for lane, found in chunks.items():
             lane.committed(found)
 

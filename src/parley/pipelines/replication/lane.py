@@ -8,6 +8,8 @@ waits, so that calls become larger where the target is slower than the source.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -39,12 +41,16 @@ class Lane:
         position: Position,
         known: PartitionMap | None = None,
         chunk: Chunk | None = None,
+        closed: Iterable[tuple[bytes, int]] = (),
     ) -> None:
         self.partition = partition
         self.map = known if known is not None else PartitionMap(next_offset=position.next_offset)
         self.position = position
         """Where copying goes on, as it is committed."""
+        self.begin = 0
+        """Where the source begins: what lies below is no more, and the map may forget it."""
         self._chunk = chunk
+        self._closed = deque(closed)
         self._waiting: deque[Read] = deque()
         self._written: list[Run] = []
         self._reached = position
@@ -117,8 +123,23 @@ class Lane:
             return [self._chunk._replace(position=self._reached)]
         return []
 
+    def outdated(self) -> list[bytes]:
+        """Return the keys of chunks that only have what the source has no more."""
+        return [key for key, _ in takewhile(lambda one: one[1] <= self.begin, self._closed)]
+
+    def trimmed(self, count: int) -> None:
+        """Take note that so many outdated chunks are deleted."""
+        for _ in range(count):
+            _, end = self._closed.popleft()
+            self.map.forget(end)
+
     def committed(self, chunks: list[Chunk]) -> None:
         """Take note that the transaction with these chunks is committed."""
+        held = [] if self._chunk is None else [self._chunk]
+        newest = chunks[-1].key if chunks else None
+        done = {one.key: one.end for one in (*held, *chunks) if one.key != newest}
+        if chunks:
+            self._closed += done.items()
         self.map.append(self._written, self._reached.next_offset)
         self.records += sum(run.records for run in self._written)
         self._chunk = chunks[-1] if chunks else self._chunk

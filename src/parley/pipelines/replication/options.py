@@ -43,7 +43,8 @@ class ReplicationOptions:
 
     `produce` are the options of writing: lz4 and requests of up to 16 MiB unless given.
     `buffer_bytes` may wait between both clusters. `readers` decode side by side.
-    `refresh_interval_ms`: how often the source is asked for new topics and partitions.
+    `refresh_interval_ms`: how often the source is asked for new topics and partitions;
+    `trim_interval_ms`: how often for what it has deleted, which the map of offsets forgets then.
     `patience_ms`: how long trouble that may pass is met with another attempt, without any record
     getting through.
     """
@@ -61,6 +62,7 @@ class ReplicationOptions:
     commit_interval_ms: int = 500
     transaction_timeout_ms: int = 60_000
     refresh_interval_ms: int = 5_000
+    trim_interval_ms: int = 3_600_000
     patience_ms: int = 120_000
     on_data_loss: str = FAIL
     accept: Names = ()
@@ -107,6 +109,7 @@ class ReplicationOptions:
             self._number(name, 1)
         for name in ("patience_ms", "buffer_bytes", "readers", "groups_interval_ms"):
             self._number(name, 1)
+        self._number("trim_interval_ms", 1)
         if self.commit_interval_ms >= self.transaction_timeout_ms:
             raise ConfigError(
                 f"commit_interval_ms={self.commit_interval_ms} has to be smaller than "

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 
-from parley.client import AsyncClient, ClientOptions, ClusterMetadata, TopicPartition
+from parley.client import EARLIEST, AsyncClient, ClientOptions, ClusterMetadata, TopicPartition
 from parley.errors import ConfigError, KafkaError
 from parley.pipelines.attempts import may_pass
 from parley.pipelines.replication import readers, store
@@ -172,6 +172,15 @@ class AsyncReplication:
             await self._prepare(source, target, sorted({tp.topic for tp in new}))
             engine.add(await self._lanes_of(source, new, self._known))
         return new
+
+    async def trim(self) -> None:
+        """Let the map forget, with the next transaction, what the source has deleted. `run` does it
+        every `trim_interval_ms`, and a start.
+        """
+        engine = (await self.start())._started()
+        begins = await self.source.list_offsets(dict.fromkeys(engine.lanes, EARLIEST))
+        for tp, begin in begins.items():
+            engine.lanes[tp].begin = begin.offset
 
     # -- copying -----------------------------------------------------------------------------------
 

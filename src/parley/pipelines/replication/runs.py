@@ -92,6 +92,14 @@ class PartitionMap:
         last = self._run(-1)
         return Place(last.target + last.records, offset <= self.next_offset)
 
+    def forget(self, offset: int) -> None:
+        """Drop the runs that lie below an offset of the source."""
+        count = bisect_right(self._sources, offset)
+        while count and self._sources[count - 1] + self._counts[count - 1] > offset:
+            count -= 1
+        for column in (self._sources, self._targets, self._counts):
+            del column[:count]
+
     def end(self) -> int:
         """Return the target's offset behind the last copied record, -1 where there is none."""
         if not len(self._sources):

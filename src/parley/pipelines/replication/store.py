@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -32,8 +33,19 @@ from parley.versions import Feature
 BEGUN = b"begun"
 REPLICAS = 3
 """Of the topic of offsets, as far as there are brokers; as of Kafka's own topics."""
-Known = dict[TopicPartition, tuple[PartitionMap, Chunk]]
-"""The map of each partition, and its newest chunk."""
+
+
+class Copied(NamedTuple):
+    """What is known of a partition: its map, the newest chunk, and of each older one its key and
+    the source's offset behind it.
+    """
+
+    map: PartitionMap
+    newest: Chunk
+    closed: list[tuple[bytes, int]]
+
+
+Known = dict[TopicPartition, Copied]
 
 
 async def ensure_topic(target: AsyncClient, topic: str) -> None:
@@ -62,12 +74,14 @@ def begun(source_id: str | None) -> pa.RecordBatch:
     return rows_of([(BEGUN, value)])
 
 
-def of_chunks(chunks: Iterable[Chunk]) -> pa.RecordBatch:
-    """Return the records of some chunks."""
-    return rows_of([(chunk.key, chunk.value) for chunk in chunks])
+def of_chunks(chunks: Iterable[Chunk], outdated: Iterable[bytes] = ()) -> pa.RecordBatch:
+    """Return the records of some chunks, and those that delete others by their keys."""
+    return rows_of(
+        [*((chunk.key, chunk.value) for chunk in chunks), *((key, None) for key in outdated)]
+    )
 
 
-def rows_of(found: Sequence[tuple[bytes, bytes]]) -> pa.RecordBatch:
+def rows_of(found: Sequence[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
     """Return the records of some keys and values."""
     keys, values = zip(*found, strict=True)
     return pa.RecordBatch.from_arrays(
@@ -123,9 +137,12 @@ def known_of(chunks: Iterable[Chunk]) -> Known:
     """Return the maps that chunks make, each partition's in the order of the source's offsets."""
     known: Known = {}
     for chunk in sorted(chunks, key=lambda chunk: (chunk.partition, chunk.runs[0].source)):
-        found, _ = known.get(chunk.partition, (PartitionMap(), None))
-        found.append(chunk.runs, chunk.position.next_offset)
-        known[chunk.partition] = found, chunk
+        before = known.get(chunk.partition)
+        runs, closed = (PartitionMap(), []) if before is None else (before.map, before.closed)
+        if before is not None:
+            closed.append((before.newest.key, before.newest.end))
+        runs.append(chunk.runs, chunk.position.next_offset)
+        known[chunk.partition] = Copied(runs, chunk, closed)
     return known
 
 

@@ -24,6 +24,9 @@ class Watched(Protocol):
     async def follow(self) -> object:
         """Take new partitions up."""
 
+    async def trim(self) -> object:
+        """Forget offsets that the source has no more."""
+
     async def translate_groups(self) -> object:
         """Translate what groups have committed."""
 
@@ -39,6 +42,7 @@ class Watching:
         replication, options = self._replication, self._replication.options
         if self._follows:
             self._begin(options.refresh_interval_ms, replication.follow)
+            self._begin(options.trim_interval_ms, replication.trim)
             if options.translates_groups:
                 self._begin(options.groups_interval_ms, replication.translate_groups)
         return self

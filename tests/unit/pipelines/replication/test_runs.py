@@ -107,7 +107,8 @@ def test_the_map_is_read_again_as_it_was_written(copied: dict[int, int], cuts: l
     if not copied:
         assert known == {}
         return
-    found, newest = known[TP]
+    found, newest, closed = known[TP]
+    assert [key for key, _ in closed] == [key for key in compacted if key != newest.key]
     assert {
         run.source + at: run.target + at for run in found for at in range(run.records)
     } == copied
