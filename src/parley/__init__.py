@@ -47,6 +47,7 @@ _NAMES = {
         "TopicPartition",
     ),
     "parley.errors": ("KafkaError",),
+    "parley.pipelines.declared": ("AsyncPipeline", "Pipeline"),
 }
 """Where each public name comes from; `tools/write_stubs.py` writes the imports below of it."""
 
@@ -96,3 +97,7 @@ if TYPE_CHECKING:
         TopicPartition as TopicPartition,
     )
     from parley.errors import KafkaError as KafkaError
+    from parley.pipelines.declared import (
+        AsyncPipeline as AsyncPipeline,
+        Pipeline as Pipeline,
+    )

@@ -38,8 +38,13 @@ CLIENT_PAGES = {
 """Page → its title and names. What stands on none of them comes on `values.md`."""
 SCHEMA_MODULES = ("parley.registry", "parley.serdes")
 """What `schemas.md` has the names of."""
-VERIFY_MODULE = "parley.pipelines.verify"
-"""What `verify.md` has the names of."""
+JOBS = {
+    "replicate.md": ("Replication", "parley.pipelines.replication"),
+    "replay.md": ("Replay", "parley.pipelines.replay"),
+    "verify.md": ("Comparison of topics", "parley.pipelines.verify"),
+    "pipelines.md": ("Declared pipelines", "parley.pipelines.declared"),
+}
+"""Page, also that of how it is used → its title, and the module that it has the names of."""
 _WITHOUT_DOCSTRING = {"__version__": "The version of parley that is installed."}
 _OPTION_GROUPS = (
     "ClientOptions",
@@ -75,10 +80,11 @@ def module_pages() -> dict[str, str]:
     pages["devcluster.md"] = _cluster_page(cluster)
     schemas = {name: one for module in SCHEMA_MODULES for name, one in _public(module).items()}
     pages["schemas.md"] = _page("Schemas", "schemas.md", schemas)
-    verify = _public(VERIFY_MODULE)
-    pages["verify.md"] = _page("Comparison of topics", "verify.md", verify)
     index = _index(client, homes, cluster) + _schemas_index(schemas)
-    pages["index.md"] = index + _verify_index(verify)
+    for page, (title, module) in JOBS.items():
+        pages[page] = _page(title, page, _public(module))
+        index += _job_index(page)
+    pages["index.md"] = index
     return pages
 
 
@@ -143,12 +149,14 @@ def _schemas_index(names: dict[str, Any]) -> str:
     return "\n## Schemas\n\n" + table(("name", "import from", "what it is"), rows)
 
 
-def _verify_index(names: dict[str, Any]) -> str:
+def _job_index(page: str) -> str:
+    title, module = JOBS[page]
+    names = _public(module)
     rows = [
-        (f"[`{name}`](verify.md#{anchor(name)})", f"`{VERIFY_MODULE}`", _first(name, names[name]))
+        (f"[`{name}`]({page}#{anchor(name)})", f"`{module}`", _first(name, names[name]))
         for name in sorted(names, key=str.lower)
     ]
-    return "\n## Comparison of topics\n\n" + table(("name", "import from", "what it is"), rows)
+    return f"\n## {title}\n\n" + table(("name", "import from", "what it is"), rows)
 
 
 def _first(name: str, thing: Any) -> str:

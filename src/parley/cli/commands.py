@@ -33,12 +33,16 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(
         "parley.cli.doctor", "Say what this installation can do, and what is missing for more."
     ),
+    "drain": Command("parley.cli.declared.drain", "End the run of a declared pipeline in order."),
     "features": Command(
         "parley.cli.features",
         "Show which features a cluster's brokers have; --require for scripts.",
     ),
     "groups": Command(
         "parley.cli.groups", "List and describe consumer groups; show lag, reset offsets, delete."
+    ),
+    "plan": Command(
+        "parley.cli.declared.plan", "Show what a declared pipeline would do. Changes nothing."
     ),
     "protocol": Command(
         "parley.cli.protocol",
@@ -50,6 +54,8 @@ COMMANDS: dict[str, Command] = {
     "replicate": Command(
         "parley.cli.replicate", "Copy topics from one cluster to another, exactly once."
     ),
+    "run": Command("parley.cli.declared.run", "Run a pipeline that is declared in a file."),
+    "status": Command("parley.cli.declared.status", "Show how far a declared pipeline is."),
     "verify": Command(
         "parley.cli.verify", "Prove that topics of two clusters hold the same records."
     ),

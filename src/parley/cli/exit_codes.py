@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from parley.errors import ConfigError, KafkaError, NetworkError, UnsupportedVersionError
+from parley.errors import (
+    AlreadyRunningError,
+    ConfigError,
+    DataLossError,
+    KafkaError,
+    NetworkError,
+    UnsupportedVersionError,
+)
 
 
 class ExitCode(IntEnum):
@@ -16,6 +23,8 @@ class ExitCode(IntEnum):
     UNREACHABLE = 3
     UNSUPPORTED = 4
     DIFFERENT = 5
+    DATA_LOSS = 6
+    ALREADY_RUNNING = 7
     INTERRUPTED = 130
 
 
@@ -29,6 +38,10 @@ def exit_code_of(error: BaseException) -> ExitCode:
         return ExitCode.INTERRUPTED
     if isinstance(error, ConfigError):
         return ExitCode.USAGE
+    if isinstance(error, AlreadyRunningError):
+        return ExitCode.ALREADY_RUNNING
+    if isinstance(error, DataLossError):
+        return ExitCode.DATA_LOSS
     if isinstance(error, UnsupportedVersionError):
         return ExitCode.UNSUPPORTED
     if isinstance(error, NetworkError):

@@ -33,6 +33,8 @@ from parley.pipelines.verify.results import shortened
 
 app = typer.Typer(add_completion=False)
 
+DECLARED = ".toml"
+"""Files of pipelines end like this."""
 COLUMNS = (
     "topic",
     "partition",
@@ -115,11 +117,21 @@ def verify(
 ) -> None:
     """Compare topics record by record, by hashes; exit code 0 if they are equal, 5 if they differ.
 
+    FILE.toml [FLOW…] in place of topics runs the flows of a declared pipeline that compare.
     TOPIC=OTHER compares a topic with one that has another name on the other side. Keys, values,
     headers and timestamps count, in the order of each partition; offsets do not. What was written
     when the command began is compared. stderr has the first difference of each partition side by
     side.
     """
+    if topics and topics[0].endswith(DECLARED):
+        from parley.cli.declared.verifying import verified
+
+        file, *flows = topics
+        outcomes = verified(Path(file), flows)
+        for outcome in outcomes.values():
+            report(outcome, {}, output_format)
+        equal = all(outcome.equal for outcome in outcomes.values())
+        raise typer.Exit(ExitCode.OK if equal else ExitCode.DIFFERENT)
     names = read_topics(topics)
     if against_bootstrap_server is None:
         if against_command_config is not None or against_release is not None:

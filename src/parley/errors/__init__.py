@@ -28,11 +28,12 @@ same request be sent again (`retriable`, `refresh_metadata`).
       TransactionError        what became of a transaction; `transactions` lists the kinds
       RegistryError           a schema registry refused; `schemas` lists the kinds
       LakeError               a table could not be opened, or did not take a batch
+      AlreadyRunningError     another process runs this pipeline
       RecordDeserializationError a consumer's deserializer raised; names topic, partition, offset
 
 Map: `tree` has the classes, `transactions` those about what became of one, `groups` those of a
-member, `schemas` those of registries and frames, `lakes` those of tables, `broker` one for each
-code of codes.txt, `codes` the codes by name.
+member, `schemas` those of registries and frames, `lakes` those of tables, `jobs` those of
+pipelines, `broker` one for each code of codes.txt, `codes` the codes by name.
 """
 
 from typing import TYPE_CHECKING
@@ -46,6 +47,7 @@ from parley.errors.broker import (
     named,
 )
 from parley.errors.groups import CommitFailedError
+from parley.errors.jobs import AlreadyRunningError
 from parley.errors.lakes import LakeError
 from parley.errors.schemas import (
     FramingError,
@@ -91,6 +93,7 @@ from parley.errors.tree import (
 )
 
 __all__ = [
+    "AlreadyRunningError",
     "AuthenticationError",
     "BrokerError",
     "BrokersUnreachable",

@@ -20,7 +20,6 @@ import yaml
 import parley
 import parley.client
 import parley.devcluster
-import parley.pipelines.verify
 from parley import errors
 from parley.cli.commands import COMMANDS
 from parley.spark.options.texts import OPTIONS
@@ -28,6 +27,7 @@ from parley.spark.options.texts import OPTIONS
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 SCHEMAS = ("parley.registry", "parley.serdes")
+JOBS = [f"parley.pipelines.{name}" for name in ("replication", "replay", "verify", "declared")]
 IN_REPOSITORY = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
@@ -141,7 +141,7 @@ def test_the_list_of_names_leads_to_each(reference: dict[str, str]) -> None:
         len({*parley.__all__, *parley.client.__all__})
         + len(parley.devcluster.__all__)
         + len(set(schemas))
-        + len(parley.pipelines.verify.__all__)
+        + sum(len(importlib.import_module(module).__all__) for module in JOBS)
     )
     for page, place in links:
         assert f"{{#{place}}}" in reference[f"reference/{page}"], f"{page}#{place}"

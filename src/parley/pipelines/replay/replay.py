@@ -169,6 +169,15 @@ class AsyncReplay:
         if self._merge is not None:
             self._merge.wake()
 
+    @property
+    def records(self) -> int:
+        """Records committed by this process."""
+        return sum(self._writing.records.values()) if self._writing is not None else 0
+
+    async def has_begun(self) -> bool:
+        """Return whether the target has anything of this replay."""
+        return self._writing is not None or await self._known(await self._metadata()) is not None
+
     async def status(self) -> list[ReplayStatus]:
         """Return how far each partition is: of this replay, or as the target has it.
 

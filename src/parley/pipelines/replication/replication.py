@@ -212,6 +212,11 @@ class AsyncReplication:
         if self._engine is not None:
             self._engine.stop()
 
+    @property
+    def records(self) -> int:
+        """Records committed by this process."""
+        return sum(lane.records for lane in self._engine.lanes.values()) if self._engine else 0
+
     async def status(self) -> list[PartitionStatus]:
         """Return how far each partition is: of this replication, or as the target has it."""
         lanes = await self._lanes()

@@ -1,0 +1,215 @@
+"""The kinds of flows at work, each by the job that it stands for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from parley.client import AsyncClient, ClientOptions
+from parley.pipelines.declared.declaration import Compared, Flow
+from parley.pipelines.replay import AsyncReplay, ReplayOptions
+from parley.pipelines.replication import AsyncReplication, ReplicationOptions
+from parley.pipelines.replication.plan import Plan
+from parley.pipelines.verify import Verification, async_verify_topics
+
+
+class PlannedChange(NamedTuple):
+    """What a flow would do, or what was found; with `stops` the pipeline is not begun."""
+
+    flow: str
+    kind: str
+    topic: str | None
+    change: str
+    stops: bool
+    what: str
+
+
+class FlowStatus(NamedTuple):
+    """How far a flow is. `state` is "running", or how its last run ended: "drained", "done",
+    "failed", or "never ran". `lag` are the offsets that are left, None where nobody knows;
+    `records` those of its last run.
+    """
+
+    flow: str
+    kind: str
+    state: str
+    lag: int | None
+    records: int
+
+
+class Running(Protocol):
+    """A flow that can be run."""
+
+    async def plan(self) -> list[PlannedChange]:
+        """Return what would be done. Changes nothing."""
+
+    async def run(self) -> None:
+        """Do it, to the end or until `stop`."""
+
+    def stop(self) -> None:
+        """Let `run` end in order."""
+
+    async def lag(self) -> int | None:
+        """Return the offsets that are left, None where that is not known."""
+
+    @property
+    def records(self) -> int:
+        """Records written by this process."""
+
+    async def close(self) -> None:
+        """Let go of everything."""
+
+
+class CopyFlow:
+    """Topics replicated, until somebody ends it."""
+
+    def __init__(
+        self, flow: Flow, clusters: Mapping[str, ClientOptions], options: ReplicationOptions
+    ) -> None:
+        self._flow, self._options = flow, options
+        self.replication = AsyncReplication(clusters[flow.source], clusters[flow.target], options)
+
+    async def plan(self) -> list[PlannedChange]:
+        return list(_changes(self._flow, await self.replication.plan(), self._options.accept))
+
+    async def run(self) -> None:
+        await self.replication.run()
+
+    def stop(self) -> None:
+        self.replication.stop()
+
+    async def lag(self) -> int | None:
+        return sum(one.lag for one in await self.replication.status())
+
+    @property
+    def records(self) -> int:
+        return self.replication.records
+
+    async def close(self) -> None:
+        await self.replication.close()
+
+
+class ReplayFlow:
+    """A topic's records once more, to their end."""
+
+    def __init__(
+        self, flow: Flow, clusters: Mapping[str, ClientOptions], options: ReplayOptions
+    ) -> None:
+        self._flow, self._options = flow, options
+        self._replay = AsyncReplay(clusters[flow.source], clusters[flow.target], options)
+
+    async def plan(self) -> list[PlannedChange]:
+        plan = await self._replay.plan()
+        found = [
+            PlannedChange(
+                self._flow.name, self._flow.kind, tp.topic, "read", False,
+                f"partition {tp.partition}, {end - start} offsets from {start} on",
+            )
+            for tp, (start, end) in (plan.ranges or {}).items()
+        ]  # fmt: skip
+        return [*found, *_changes(self._flow, plan, self._options.accept)]
+
+    async def run(self) -> None:
+        await self._replay.run()
+
+    def stop(self) -> None:
+        self._replay.stop()
+
+    async def lag(self) -> int | None:
+        if not await self._replay.has_begun():
+            return None
+        return sum(one.lag for one in await self._replay.status())
+
+    @property
+    def records(self) -> int:
+        return self._replay.records
+
+    async def close(self) -> None:
+        await self._replay.close()
+
+
+class VerifyFlow:
+    """Topics compared. Raises nothing where they differ: `found` says it."""
+
+    def __init__(
+        self, flow: Flow, clusters: Mapping[str, ClientOptions], options: Compared, flows: Flows
+    ) -> None:
+        self._flow, self._options = flow, options
+        self._copy: CopyFlow | None = None
+        if options.flow is None:
+            self._sides = AsyncClient(clusters[flow.source]), AsyncClient(clusters[flow.target])
+        else:
+            copied = flows[options.flow]
+            assert isinstance(copied.options, ReplicationOptions)  # checked when the file was read
+            self._copy = CopyFlow(copied, clusters, copied.options)
+        self._task: asyncio.Task[Verification] | None = None
+        self.found: Verification | None = None
+
+    async def plan(self) -> list[PlannedChange]:
+        whole = f"what {self._options.flow} copied"
+        topics = self._options.topics or {whole: whole}
+        return [
+            PlannedChange(
+                self._flow.name, self._flow.kind, topic, "compare", False,
+                f"with {other}" if other != topic else "record by record",
+            )
+            for topic, other in topics.items()
+        ]  # fmt: skip
+
+    async def run(self) -> None:
+        options = self._options.options
+        if self._copy is not None:
+            work = self._copy.replication.verify(options)
+        else:
+            work = async_verify_topics(*self._sides, self._options.topics, options)
+        self._task = asyncio.ensure_future(work)
+        try:
+            self.found = await self._task
+        except asyncio.CancelledError:
+            if not self._task.cancelled() or asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def lag(self) -> int | None:
+        return None
+
+    @property
+    def records(self) -> int:
+        return sum(one.left_records for one in self.found.partitions) if self.found else 0
+
+    async def close(self) -> None:
+        if self._copy is not None:
+            await self._copy.close()
+            return
+        for side in self._sides:
+            await side.close()
+
+
+Flows = Mapping[str, Flow]
+
+
+def flow_at_work(flow: Flow, clusters: Mapping[str, ClientOptions], flows: Flows) -> Running:
+    """Return the job of a flow."""
+    if isinstance(flow.options, ReplicationOptions):
+        return CopyFlow(flow, clusters, flow.options)
+    if isinstance(flow.options, ReplayOptions):
+        return ReplayFlow(flow, clusters, flow.options)
+    return VerifyFlow(flow, clusters, flow.options, flows)
+
+
+def _changes(flow: Flow, plan: Plan, accepted: object) -> Iterator[PlannedChange]:
+    for topic in plan.create:
+        configs = "".join(f", {name}={value}" for name, value in topic.configs.items())
+        what = f"{topic.num_partitions} partitions, {topic.replication_factor} replicas{configs}"
+        yield PlannedChange(flow.name, flow.kind, topic.name, "create", False, what)
+    for name, count in plan.add_partitions.items():
+        what = f"partitions up to {count}"
+        yield PlannedChange(flow.name, flow.kind, name, "add-partitions", False, what)
+    stopping = plan.stopping(tuple(accepted))  # type: ignore[arg-type]
+    for one in plan.findings:
+        stops = one in stopping
+        yield PlannedChange(flow.name, flow.kind, one.topic, one.code, stops, one.text)

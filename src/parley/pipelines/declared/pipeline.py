@@ -1,0 +1,207 @@
+"""A declared pipeline as users have it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from parley.errors import ConfigError, nearest_hint
+from parley.pipelines.declared import keys
+from parley.pipelines.declared.declaration import Declaration, Flow
+from parley.pipelines.declared.flows import (
+    FlowStatus,
+    PlannedChange,
+    Running,
+    VerifyFlow,
+    flow_at_work,
+)
+from parley.pipelines.declared.reading import read
+from parley.pipelines.declared.state import DONE, DRAINED, FAILED, RUNNING, State
+from parley.pipelines.verify import Verification
+from parley.types import Names, texts
+
+LOOK_S, NOTE_S = 0.2, 5.0
+
+
+class AsyncPipeline:
+    """What a file declares, for one event loop.
+
+    >>> async def work() -> None:
+    ...     async with AsyncPipeline.from_file("orders.toml") as pipeline:
+    ...         for change in await pipeline.plan():
+    ...             print(change.flow, change.topic, change.what)
+    ...         await pipeline.run()
+
+    Flows are named, or those meant that are `auto`: kinds `copy`, unless the file says otherwise.
+    """
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self._state = State(declaration.state)
+        self._running: dict[str, Running] = {}
+        self._ended: set[str] = set()
+        self._stopping = False
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> AsyncPipeline:
+        """Return the pipeline of a TOML file.
+
+        Raises ConfigError for what is wrong, with the file, the line and the nearest known key.
+        """
+        return cls(read(path))
+
+    async def close(self) -> None:
+        """End what runs, and close all clients. Idempotent."""
+        self.stop()
+        running, self._running = self._running, {}
+        for one in running.values():
+            await one.close()
+
+    async def __aenter__(self) -> AsyncPipeline:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- verbs -------------------------------------------------------------------------------------
+
+    async def plan(self, flows: Names | None = None) -> list[PlannedChange]:
+        """Return what flows would create, read and compare, and what is in the way. Changes
+        nothing.
+        """
+        found: list[PlannedChange] = []
+        for name in self._chosen(flows):
+            found += await self._flow(name).plan()
+        return found
+
+    async def run(self, flows: Names | None = None) -> None:
+        """Run flows side by side: to their ends, until `stop` or until somebody drains the
+        pipeline.
+
+        Raises AlreadyRunningError where another process runs it; and what a flow raises, when the
+        others have ended in order. What is begun again goes on where it was.
+        """
+        chosen = self._chosen(flows)
+        with self._state.locked():
+            at_work = {name: self._flow(name) for name in chosen}
+            tasks = {
+                name: asyncio.ensure_future(self._run(name, one)) for name, one in at_work.items()
+            }
+            watching = asyncio.ensure_future(self._watch(at_work))
+            try:
+                await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
+                for one in at_work.values():
+                    one.stop()
+                await asyncio.gather(*tasks.values(), return_exceptions=True)
+            finally:
+                for task in (watching, *tasks.values()):
+                    task.cancel()
+                await asyncio.gather(watching, *tasks.values(), return_exceptions=True)
+        for task in tasks.values():
+            task.result()
+
+    def stop(self) -> None:
+        """Let `run` return when all flows have ended in order. For handlers of signals, too."""
+        self._stopping = True
+        for one in self._running.values():
+            one.stop()
+
+    def drain(self) -> bool:
+        """Ask the run that is under way, in whatever process, to end in order; return whether there
+        is one.
+        """
+        return self._state.ask_to_drain()
+
+    async def status(self) -> list[FlowStatus]:
+        """Return how far each flow is. Disturbs no run."""
+        is_running = self._state.is_running()
+        found = []
+        for name, flow in self.declaration.flows.items():
+            noted = self._state.noted(name)
+            state = noted.state
+            if state == RUNNING and not is_running:
+                state = FAILED  # it was killed
+            lag = await self._flow(name).lag()
+            found.append(FlowStatus(name, flow.kind, state, lag, noted.records))
+        return found
+
+    async def verify(self, flows: Names | None = None) -> dict[str, Verification]:
+        """Run the flows that compare, named or all; return what each has found."""
+        names = texts("flows", flows, "flows") if flows is not None else ()
+        wanted = names or tuple(
+            name for name, flow in self.declaration.flows.items() if flow.kind == keys.VERIFY
+        )
+        if not wanted:
+            raise ConfigError(f'{self.declaration.path} has no flow with kind = "{keys.VERIFY}"')
+        found: dict[str, Verification] = {}
+        for name in self._chosen(wanted):
+            one = self._flow(name)
+            if not isinstance(one, VerifyFlow):
+                raise ConfigError(f'"{name}" compares nothing: its kind is not "{keys.VERIFY}"')
+            await one.run()
+            if one.found is not None:
+                found[name] = one.found
+        return found
+
+    def different(self) -> list[str]:
+        """Return the flows of this run that compared, and found a difference."""
+        return [
+            name
+            for name, one in self._running.items()
+            if isinstance(one, VerifyFlow) and one.found is not None and not one.found.equal
+        ]
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _chosen(self, flows: Names | None) -> Sequence[str]:
+        known: Mapping[str, Flow] = self.declaration.flows
+        names = texts("flows", flows, "flows") if flows is not None else ()
+        for name in names:
+            if name not in known:
+                raise ConfigError(
+                    f'{self.declaration.path} has no flow "{name}".{nearest_hint(name, known)}'
+                )
+        chosen = names or tuple(name for name, flow in known.items() if flow.auto)
+        if not chosen:
+            raise ConfigError(
+                f"no flow of {self.declaration.path} runs by itself: name those that should, of "
+                f"{', '.join(known)}"
+            )
+        return chosen
+
+    def _flow(self, name: str) -> Running:
+        if name not in self._running:
+            flows = self.declaration.flows
+            self._running[name] = flow_at_work(flows[name], self.declaration.clusters, flows)
+        return self._running[name]
+
+    async def _run(self, name: str, one: Running) -> None:
+        """Run a flow, and write down how it ended."""
+        state = FAILED
+        try:
+            if not self._stopping:
+                await one.run()
+            state = DRAINED if self._stopping else DONE
+        finally:
+            self._ended.add(name)
+            self._state.note(name, state, one.records)
+
+    async def _watch(self, at_work: Mapping[str, Running]) -> None:
+        """Look whether the pipeline is to be drained, and write down how far flows are."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            if self._state.is_asked_to_drain() and not self._stopping:
+                self.stop()
+            if loop.time() >= due:
+                due = loop.time() + NOTE_S
+                for name in at_work.keys() - self._ended:
+                    self._state.note(name, RUNNING, at_work[name].records)
+            await asyncio.sleep(LOOK_S)

@@ -1,0 +1,242 @@
+"""A pipeline's file, read and checked: what is wrong is named with its line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from parley.client import ClientOptions, option_names
+from parley.errors import ConfigError, nearest_hint
+from parley.pipelines.declared import keys
+from parley.pipelines.declared.declaration import Compared, Declaration, Flow
+from parley.pipelines.declared.lines import line_of
+from parley.pipelines.declared.secrets import resolved
+from parley.pipelines.replay import ReplayOptions
+from parley.pipelines.replication import ReplicationOptions
+from parley.pipelines.verify import VerifyOptions
+
+T = TypeVar("T")
+Table: TypeAlias = dict[str, Any]
+"""What tomllib makes of a table."""
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
+_LINE = re.compile(r"\(at line (\d+), column \d+\)")
+RELEASE = "release"
+"""The key of a cluster that cannot be asked for its release (0.9 behind SASL)."""
+
+
+def read(path: str | Path) -> Declaration:
+    """Return what a file declares. Raises ConfigError with file, line and key of what is wrong."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    return read_text(text, path)
+
+
+def read_text(text: str, path: Path) -> Declaration:
+    """Return what a text declares; `path` is where it comes from."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = _LINE.search(str(error))
+        where = f"line {line[1]}" if line else "at its end"
+        raise ConfigError(f"{path}, {where}: it is no TOML: {error}") from None
+    return document_read(text, path, document)
+
+
+def document_read(text: str, path: Path, document: Table) -> Declaration:
+    """Return what a parsed text declares."""
+    return _Reader(text, path, document).declaration()
+
+
+class _Reader:
+    """Knows where it is, so that what is wrong can be found."""
+
+    def __init__(self, text: str, path: Path, document: Table) -> None:
+        self._text, self._path, self._document = text, path, document
+
+    def declaration(self) -> Declaration:
+        self._known((), self._document, ("pipeline", "cluster", "flow"))
+        pipeline = self._table(("pipeline",), self._document.get("pipeline"))
+        self._known(("pipeline",), pipeline, keys.PIPELINE)
+        name = pipeline.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise self._wrong(
+                ("pipeline", "name"),
+                f"name={name!r} cannot be used: letters, digits, dots, dashes and underscores",
+            )
+        clusters = {
+            found: self._cluster(found, self._table(("cluster", found), table))
+            for found, table in self._tables("cluster").items()
+        }
+        flows = {
+            found: self._flow(name, found, self._table(("flow", found), table), clusters)
+            for found, table in self._tables("flow").items()
+        }
+        for flow in flows.values():
+            self._check_flow(flow, flows)
+        if not flows:
+            raise self._wrong((), "it has no [flow.NAME]: nothing is to be done")
+        return Declaration(self._path, name, self._state(name, pipeline), clusters, flows)
+
+    def _state(self, name: str, pipeline: Table) -> Path:
+        given = pipeline.get("state", ".parley")
+        if not isinstance(given, str) or "://" in given.removeprefix("file://"):
+            raise self._wrong(
+                ("pipeline", "state"), f"state={given!r} is no folder: give a path of this machine"
+            )
+        return self._path.parent / given.removeprefix("file://") / name
+
+    # -- clusters ----------------------------------------------------------------------------------
+
+    def _cluster(self, name: str, table: Table) -> ClientOptions:
+        path = ("cluster", name)
+        known = option_names(ClientOptions)
+        found: dict[str, object] = {}
+        for key, value in table.items():
+            if key != RELEASE and key not in known:
+                raise self._unknown((*path, key), key, [RELEASE, *known])
+            option = "broker_version_hint" if key == RELEASE else key
+            found[option] = self._at((*path, key), partial(resolved, key, value))
+        if "bootstrap.servers" not in found and "bootstrap_servers" not in found:
+            raise self._wrong(path, f'[cluster.{name}] has no "bootstrap.servers"')
+        return self._at(path, lambda: ClientOptions.from_properties(found))
+
+    # -- flows -------------------------------------------------------------------------------------
+
+    def _flow(
+        self,
+        pipeline: str,
+        name: str,
+        table: Table,
+        clusters: Mapping[str, ClientOptions],
+    ) -> Flow:
+        path = ("flow", name)
+        if not _NAME.fullmatch(name):
+            raise self._wrong(path, f'"{name}" cannot be used: letters, digits, dots and dashes')
+        kind = table.get("kind")
+        if kind not in keys.KINDS:
+            hint = nearest_hint(str(kind), keys.KINDS)
+            raise self._wrong(
+                (*path, "kind"), f"kind={kind!r} is not one of {', '.join(keys.KINDS)}.{hint}"
+            )
+        own = {key: value for key, value in table.items() if key not in keys.FLOW}
+        options = self._options(path, own, keys.FLOW_KEYS[kind], keys.FLOW)
+        sides = {}
+        for side in ("from", "to"):
+            there = self._table((*path, side), table.get(side, {}))
+            more = {key: value for key, value in there.items() if key != "cluster"}
+            options |= self._options((*path, side), more, keys.SIDE_KEYS[kind, side], ("cluster",))
+            sides[side] = self._side(path, side, there, clusters)
+        source = sides["from"] or ""
+        target = sides["to"] or source
+        auto = table.get("auto", kind == keys.COPY)
+        if not isinstance(auto, bool):
+            raise self._wrong((*path, "auto"), f"auto={auto!r} is neither true nor false")
+        made = self._at(path, lambda: _made(kind, f"{pipeline}-{name}", options))
+        return Flow(name, kind, auto, source, target, made)
+
+    def _side(
+        self,
+        path: tuple[str, ...],
+        side: str,
+        table: Table,
+        clusters: Mapping[str, ClientOptions],
+    ) -> str | None:
+        name = table.get("cluster")
+        if name is None and (
+            side == "to" or "flow" in self._document["flow"][path[1]].get("to", {})
+        ):
+            return None
+        if name not in clusters:
+            hint = nearest_hint(str(name), list(clusters))
+            what = f"cluster={name!r} is not declared" if name else f"{side} names no cluster"
+            raise self._wrong((*path, side, "cluster"), f"{what}: [cluster.NAME].{hint}")
+        return name
+
+    def _check_flow(self, flow: Flow, flows: Mapping[str, Flow]) -> None:
+        if not isinstance(flow.options, Compared) or flow.options.flow is None:
+            return
+        other = flows.get(flow.options.flow)
+        if other is None or other.kind != keys.COPY:
+            hint = nearest_hint(flow.options.flow, [one for one in flows if one != flow.name])
+            raise self._wrong(
+                ("flow", flow.name, "to", "flow"),
+                f'"{flow.options.flow}" is no flow of the kind copy.{hint}',
+            )
+
+    def _options(
+        self,
+        path: tuple[str, ...],
+        table: Table,
+        known: keys.Keys,
+        others: Iterable[str],
+    ) -> Table:
+        self._known(path, table, [*known, *others])
+        return {
+            known[key].option: self._at((*path, key), partial(known[key].read, value))
+            for key, value in table.items()
+        }
+
+    # -- where -------------------------------------------------------------------------------------
+
+    def _tables(self, name: str) -> Table:
+        return self._table((name,), self._document.get(name, {}))
+
+    def _table(self, path: tuple[str, ...], value: object) -> Table:
+        if not isinstance(value, dict):
+            what = "is missing" if value is None else "is no table"
+            raise self._wrong(path, f"[{'.'.join(path)}] {what}")
+        return value
+
+    def _known(self, path: tuple[str, ...], table: Iterable[str], known: Iterable[str]) -> None:
+        for key in table:
+            if key not in known:
+                raise self._unknown((*path, key), key, known)
+
+    def _unknown(self, path: tuple[str, ...], key: str, known: Iterable[str]) -> ConfigError:
+        where = f"[{'.'.join(path[:-1])}]" if path[:-1] else "the file"
+        return self._wrong(path, f'{where} has no key "{key}".{nearest_hint(key, known)}')
+
+    def _at(self, path: tuple[str, ...], work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except ConfigError as error:
+            raise self._wrong(path, str(error)) from None
+
+    def _wrong(self, path: tuple[str, ...], what: str) -> ConfigError:
+        return ConfigError(f"{self._path}, line {line_of(self._text, path)}: {what}")
+
+
+def _made(kind: str, name: str, options: Table) -> ReplicationOptions | ReplayOptions | Compared:
+    if kind == keys.COPY:
+        topics = options.pop("topics", ())
+        if isinstance(topics, str):
+            return ReplicationOptions(name=name, topics_pattern=topics, **options)
+        return ReplicationOptions(name=name, topics=topics, **options)
+    if kind == keys.REPLAY:
+        if "topic" not in options:
+            raise ConfigError("from names no topic")
+        return ReplayOptions(name=name, **options)
+    topics, other, flow = (options.pop(key, None) for key in ("topics", "other", "flow"))
+    if (flow is None) == (topics is None):
+        raise ConfigError(
+            'give from = { topics = [...] }, or to = { flow = "..." } that copies them'
+        )
+    named = _list("topics", topics) if topics is not None else []
+    others = _list("topics", other) if other is not None else named
+    if len(named) != len(others):
+        raise ConfigError(f"from has {len(named)} topics and to {len(others)}: give as many")
+    return Compared(dict(zip(named, others, strict=True)), VerifyOptions(**options), flow)
+
+
+def _list(name: str, value: object) -> list[str]:
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
+        raise ConfigError(f"{name}={value!r} are no names of topics")
+    return found

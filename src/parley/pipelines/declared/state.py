@@ -1,0 +1,96 @@
+"""The folder in which the runs of a pipeline know of each other.
+
+    <state>/<pipeline>/lock       held by the run that is under way, with who it is
+                       drain      somebody wants it to end
+                       FLOW.json  how far a flow was when it was last looked at
+
+What has been done stands in the targets, not here: without this folder a pipeline goes on all the
+same. The lock is the operating system's: it is gone with its process, however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from parley.errors import AlreadyRunningError
+
+RUNNING, DRAINED, DONE, FAILED, NEVER = "running", "drained", "done", "failed", "never ran"
+
+
+class Noted(NamedTuple):
+    """How a flow was when it was last looked at, and the records of its last run."""
+
+    state: str
+    records: int
+
+
+class State:
+    """The files of one pipeline."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._drain = folder / "drain"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only run. Raises AlreadyRunningError, which names the other."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / "lock").open("a+", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                lock.seek(0)
+                raise AlreadyRunningError(
+                    f"this pipeline runs already ({lock.read().strip()}): end that run with "
+                    "`parley drain`, or wait for it"
+                ) from None
+            lock.truncate(0)
+            lock.write(f"{socket.gethostname()}, process {os.getpid()}\n")
+            lock.flush()
+            self._drain.unlink(missing_ok=True)
+            yield
+
+    def is_running(self) -> bool:
+        """Whether a run is under way."""
+        try:
+            with (self._folder / "lock").open("r", encoding="utf-8") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def ask_to_drain(self) -> bool:
+        """Ask the run that is under way to end; return whether there is one."""
+        if not self.is_running():
+            return False
+        self._drain.touch()
+        return True
+
+    def is_asked_to_drain(self) -> bool:
+        """Whether somebody wants this run to end."""
+        return self._drain.exists()
+
+    def note(self, flow: str, state: str, records: int) -> None:
+        """Write down how far a flow is."""
+        found = {"state": state, "records": records, "at_ms": time.time_ns() // 1_000_000}
+        new = self._folder / f".{flow}.new"
+        new.write_text(json.dumps(found), encoding="utf-8")
+        new.replace(self._folder / f"{flow}.json")
+
+    def noted(self, flow: str) -> Noted:
+        """Return what was written down of a flow last."""
+        try:
+            found = json.loads((self._folder / f"{flow}.json").read_text(encoding="utf-8"))
+            return Noted(str(found["state"]), int(found["records"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return Noted(NEVER, 0)

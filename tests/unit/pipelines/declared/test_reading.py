@@ -1,0 +1,224 @@
+"""A pipeline's file: what it means, and what is wrong with it, by line."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from parley.errors import ConfigError
+from parley.pipelines.declared.declaration import Compared, Declaration
+from parley.pipelines.declared.keys import moment, size
+from parley.pipelines.declared.lines import line_of
+from parley.pipelines.declared.reading import document_read, read, read_text
+from parley.pipelines.replay import ReplayOptions
+from parley.pipelines.replication import ReplicationOptions
+
+WHOLE = """
+[pipeline]
+name = "orders"
+state = "state"
+
+[cluster.old]
+"bootstrap.servers" = "old:9092"
+release = "0.9"
+
+[cluster.new]
+"bootstrap.servers" = "new:9093"
+"security.protocol" = "SASL_PLAINTEXT"
+"sasl.mechanism" = "PLAIN"
+"sasl.plain.username" = "env:ORDERS_USER"
+"sasl.plain.password" = "file:SECRET"
+
+[flow.mirror]
+kind = "copy"
+from = { cluster = "old", topics = "orders|payments" }
+to = { cluster = "new", groups = ["billing"] }
+start = "latest"
+buffer = "16MiB"
+
+[flow.again]
+kind = "replay"
+from = { cluster = "new", topic = "orders", since = 2026-01-01, until = 2026-01-02T00:00:00Z }
+to = { topic = "orders-again", partition-by = "key" }
+rate = "20MB/s"
+
+[flow.letters]
+kind = "replay"
+from = { cluster = "new", topic = "orders.dlq" }
+dead-letters = true
+
+[flow.proof]
+kind = "verify"
+to = { flow = "mirror" }
+
+[flow.same]
+kind = "verify"
+from = { cluster = "old", topics = ["a", "b"] }
+to = { cluster = "new", topics = ["a", "c"] }
+ignore-timestamps = true
+"""
+
+
+@pytest.fixture
+def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2\n")
+    monkeypatch.setenv("ORDERS_USER", "amelie")
+    return WHOLE.replace("SECRET", str(secret))
+
+
+def read_here(text: str) -> Declaration:
+    return read_text(text, Path("orders.toml"))
+
+
+def test_a_file_means_what_it_says(whole: str, tmp_path: Path) -> None:
+    path = tmp_path / "orders.toml"
+    path.write_text(whole)
+    found = read(path)
+    assert (found.name, found.state) == ("orders", tmp_path / "state" / "orders")
+    assert found.clusters["old"].broker_version_hint == "0.9"
+    new = found.clusters["new"]
+    assert new.sasl_plain_username == "amelie"
+    assert "hunter2" not in repr(found)
+    flows = found.flows
+    assert [name for name, flow in flows.items() if flow.auto] == ["mirror"]
+    mirror, again, letters = (flows[name].options for name in ("mirror", "again", "letters"))
+    assert mirror == ReplicationOptions(
+        name="orders-mirror",
+        topics_pattern="orders|payments",
+        groups=["billing"],
+        start="latest",
+        buffer_bytes=16 * 2**20,
+    )
+    assert again == ReplayOptions(
+        name="orders-again",
+        topic="orders",
+        to="orders-again",
+        from_timestamp_ms=1_767_225_600_000,
+        until_timestamp_ms=1_767_312_000_000,
+        partition_by="key",
+        bytes_per_second=2e7,
+    )
+    assert letters == ReplayOptions(name="orders-letters", topic="orders.dlq", dead_letters=True)
+    assert (flows["again"].source, flows["again"].target) == ("new", "new")
+    proof, same = flows["proof"].options, flows["same"].options
+    assert isinstance(proof, Compared)
+    assert isinstance(same, Compared)
+    assert (proof.flow, dict(same.topics)) == ("mirror", {"a": "a", "b": "c"})
+    assert same.options.ignore_timestamps
+
+
+KIND, TOPICS = 'kind = "copy"', 'topics = "orders|payments"'
+SERVERS, STATE = '"bootstrap.servers" = "old:9092"', 'state = "state"'
+SECRET = '"file:SECRET"'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "says"),
+    [
+        ("[pipeline]", "[pipelines]", 2, 'no key "pipelines". Did you mean "pipeline"'),
+        ('name = "orders"', 'name = "or ders"', 3, "name='or ders' cannot be used"),
+        ('name = "orders"', "name = 1", 3, "name=1 cannot be used"),
+        (STATE, 'state = "s3://bucket/x"', 4, "state='s3://bucket/x' is no folder"),
+        (STATE, 'sate = "state"', 4, 'has no key "sate". Did you mean "state"'),
+        (SERVERS, '"bootstrap.server" = "a:1"', 7, 'Did you mean "bootstrap.servers"'),
+        (SERVERS, "", 6, '[cluster.old] has no "bootstrap.servers"'),
+        ("env:ORDERS_USER", "env:NOBODY", 14, "points to the environment variable NOBODY"),
+        (SECRET, '"file:/nowhere"', 15, "points to the file /nowhere"),
+        (SECRET, '"hunter2"', 15, "is a secret and must not stand in the file"),
+        (KIND, 'kind = "cpoy"', 18, 'Did you mean "copy"'),
+        (KIND, "", 17, "kind=None is not one of copy, replay, verify"),
+        (TOPICS, 'toppics = "x"', 19, '[flow.mirror.from] has no key "toppics"'),
+        (TOPICS, 'topics = "("', 17, "topics_pattern"),
+        ('cluster = "old"', 'cluster = "odl"', 19, "cluster='odl' is not declared"),
+        ('groups = ["billing"]', 'gruops = ["billing"]', 20, "[flow.mirror.to] has no key"),
+        ('start = "latest"', 'start = "later"', 17, "start='later'"),
+        ('buffer = "16MiB"', 'buffer = "much"', 22, '"much" is no number of bytes'),
+        ("since = 2026-01-01", 'since = "soon"', 26, '"soon" is no date'),
+        ('rate = "20MB/s"', 'auto = "no"', 28, "auto='no' is neither true nor false"),
+        (', topic = "orders.dlq"', "", 30, "from names no topic"),
+        ('flow = "mirror"', 'flow = "miror"', 37, 'Did you mean "mirror"'),
+        ('flow = "mirror"', 'flow = "same"', 37, '"same" is no flow of the kind copy'),
+        ('topics = ["a", "c"]', 'topics = ["a"]', 39, "from has 2 topics and to 1"),
+        ('to = { flow = "mirror" }', "", 35, "from names no cluster"),
+        ("[flow.mirror]", "[flow.mirror", 17, "it is no TOML"),
+        ("[flow.mirror]", '[flow."a b"]', 17, '"a b" cannot be used'),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(
+    whole: str, before: str, after: str, line: int, says: str
+) -> None:
+    if before == SECRET:  # the fixture has put a path there
+        at = whole.index('"file:')
+        before = whole[at : whole.index("\n", at)]
+    assert before in whole
+    with pytest.raises(ConfigError) as raised:
+        read_here(whole.replace(before, after, 1))
+    assert str(raised.value).startswith(f"orders.toml, line {line}: ")
+    assert says in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_file_without_flows_or_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match="nothing is to be done"):
+        read_here('[pipeline]\nname = "x"\n')
+    with pytest.raises(ConfigError, match=r"nowhere\.toml cannot be read"):
+        read("nowhere.toml")
+    with pytest.raises(ConfigError, match=r"line 1: \[pipeline\] is missing"):
+        read_here("[cluster.a]\n")
+    with pytest.raises(ConfigError, match=r"\[flow.a\] is no table"):
+        read_here('[pipeline]\nname = "x"\n[flow]\na = 1\n')
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+
+
+leaves = st.booleans() | st.integers() | st.text(max_size=5) | st.floats()
+values = st.recursive(leaves, nested, max_leaves=4)
+keys = st.sampled_from(
+    ["kind", "auto", "from", "to", "rate", "start", "topics", "cluster", "topic", "speed"]
+)
+tables = st.dictionaries(
+    st.sampled_from(["name", "state", "a", "b c"]), values | st.dictionaries(keys, values)
+)
+
+
+@given(st.dictionaries(st.sampled_from(["pipeline", "cluster", "flow", "x"]), tables))
+def test_whatever_a_file_has_is_read_or_refused(document: dict[str, Any]) -> None:
+    with contextlib.suppress(ConfigError):
+        document_read("", Path("x.toml"), document)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (("a",), 1),
+        (("a", "b"), 2),
+        (("a", "c", "d"), 3),
+        (("a", "c", "nothing"), 3),
+        (("a", "x y", "z"), 5),
+        (("a", "e", "f"), 4),
+        (("nothing",), 1),
+    ],
+)
+def test_lines_are_found(path: tuple[str, ...], line: int) -> None:
+    text = '[a]  # "b" = 1\nb = "c = 1"\nc = { d = 1 }\n\'e\'.f = 2\n[a."x y"]\nz = 3\n'
+    expected = line + 1 if path == ("a", "x y", "z") else line
+    assert line_of(text, path) == expected
+
+
+@pytest.mark.parametrize("wrong", ["", "0", "MB", "-1", "1TB", True, None, 0, -5, [], "1,5MB"])
+def test_what_is_no_size(wrong: object) -> None:
+    with pytest.raises(ConfigError, match="no number of bytes"):
+        size(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["", "soon", 5, None, "1969-12-31", True])
+def test_what_is_no_moment(wrong: object) -> None:
+    with pytest.raises(ConfigError, match="no date and time"):
+        moment(wrong)
