@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from parley.cli import main
-from parley.cli.replay import read_size
+from parley.cli.replay import read_rate
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError
 
@@ -90,13 +90,13 @@ def test_what_cannot_be_is_said_with_its_exit_code(replay: Run) -> None:
     ],
 )
 def test_sizes_are_read_as_people_write_them(text: str, size: float) -> None:
-    assert read_size(text) == size
+    assert read_rate(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "0MB", "-1", "MB", "1TB", "1 000", "1,5MB", "nan"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--rate"):
-        read_size(text)
+        read_rate(text)
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -29,6 +28,7 @@ from parley.cli.two_clusters import (
     sides,
 )
 from parley.errors import ConfigError
+from parley.pipelines.checks import size
 
 if TYPE_CHECKING:
     from parley.pipelines.replay import AsyncReplay, ReplayOptions, ReplayPlan, ReplayStatus
@@ -231,7 +231,7 @@ def run(
         late_ms=late_ms,
         partition_by=partition_by,
         partitions=partitions,
-        bytes_per_second=None if rate is None else read_size(rate),
+        bytes_per_second=None if rate is None else read_rate(rate),
         speed=speed,
         into_live=into_live,
         delivery=delivery,
@@ -295,21 +295,13 @@ def status(
 
 # -- inside ----------------------------------------------------------------------------------------
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(i?)b?(?:/s)?", re.IGNORECASE)
 
-
-def read_size(text: str) -> float:
-    """Return bytes of a number with or without a unit.
-
-    >>> read_size("20MB"), read_size("512KiB"), read_size("1000")
-    (20000000.0, 524288.0, 1000.0)
-    """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or not float(found[1]):
-        raise ConfigError(f'--rate "{text}" is no number of bytes: give 20MB, 512KiB or 1000000')
-    return float(found[1]) * float(1024 if found[3] else 1000) ** " kmg".index(
-        found[2].lower() or " "
-    )
+def read_rate(text: str) -> float:
+    """Return the bytes of `--rate`."""
+    try:
+        return size(text)
+    except ConfigError as error:
+        raise ConfigError(f"--rate: {error}") from None
 
 
 def _time(text: str | None, option: str) -> int | None:

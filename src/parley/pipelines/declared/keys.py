@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from parley.errors import ConfigError
+from parley.pipelines.checks import size
 
 COPY, REPLAY, VERIFY = "copy", "replay", "verify"
 KINDS = (COPY, REPLAY, VERIFY)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(i?)b?(?:/s)?", re.IGNORECASE)
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def as_it_is(value: object) -> object:
     """Return the value: whoever takes it checks it."""
     return value
-
-
-def size(value: object) -> float:
-    """Return bytes of a number with or without a unit.
-
-    >>> size("20MB"), size("512KiB"), size("20 MB/s"), size(1000)
-    (20000000.0, 524288.0, 20000000.0, 1000.0)
-    """
-    found = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is not None and float(found[1]):
-        unit = " kmg".index(found[2].lower() or " ")
-        return float(found[1]) * float(1024 if found[3] else 1000) ** unit
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
-        return float(value)
-    raise ConfigError(f'"{value}" is no number of bytes: give 20MB, 512KiB or 1000000')
 
 
 def moment(value: object) -> int:

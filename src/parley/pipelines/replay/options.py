@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from parley.client import ProduceOptions
 from parley.errors import ConfigError
+from parley.pipelines.checks import check_choice, check_name, check_number
 from parley.pipelines.replication.options import (
     APPEND,
     AT_LEAST_ONCE,
@@ -18,7 +18,6 @@ from parley.pipelines.replication.options import (
 from parley.types import Names, text, texts
 
 SOURCE_PARTITION, KEY = "source", "key"
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,11 +74,7 @@ class ReplayOptions:
     )
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(text("name", self.name)):
-            raise ConfigError(
-                f'name="{self.name}" cannot be used: a topic and transactions are named after it, '
-                "so give letters, digits, dots, dashes and underscores, 200 at most"
-            )
+        check_name(self.name)
         if (self.to is None) != self.dead_letters:
             raise ConfigError(
                 f"to={self.to!r} and dead_letters={self.dead_letters}: give the target's topic, or "
@@ -93,20 +88,20 @@ class ReplayOptions:
                     "the replay another name"
                 )
         object.__setattr__(self, "accept", texts("accept", self.accept))
-        self._choice("partition_by", SOURCE_PARTITION, KEY)
-        self._choice("delivery", TRANSACTIONS, AT_LEAST_ONCE)
-        self._choice("headers", KEEP, DROP)
+        check_choice("partition_by", self.partition_by, SOURCE_PARTITION, KEY)
+        check_choice("delivery", self.delivery, TRANSACTIONS, AT_LEAST_ONCE)
+        check_choice("headers", self.headers, KEEP, DROP)
         if isinstance(self.timestamp_when_missing, str):
-            self._choice("timestamp_when_missing", APPEND, ZERO)
+            check_choice("timestamp_when_missing", self.timestamp_when_missing, APPEND, ZERO)
         else:
-            self._number("timestamp_when_missing", 0)
+            check_number("timestamp_when_missing", self.timestamp_when_missing, 0)
         for name in ("from_timestamp_ms", "until_timestamp_ms", "partitions"):
             if getattr(self, name) is not None:
-                self._number(name, 1 if name == "partitions" else 0)
+                check_number(name, getattr(self, name), 1 if name == "partitions" else 0)
         for name in ("commit_interval_ms", "transaction_timeout_ms", "patience_ms", "buffer_bytes"):
-            self._number(name, 1)
-        self._number("late_ms", 0)
-        self._number("max_attempts", 1)
+            check_number(name, getattr(self, name), 1)
+        check_number("late_ms", self.late_ms, 0)
+        check_number("max_attempts", self.max_attempts, 1)
         for name in ("bytes_per_second", "speed"):
             self._above_zero(name)
         self._fit_together()
@@ -144,16 +139,6 @@ class ReplayOptions:
                 f"commit_interval_ms={self.commit_interval_ms} has to be smaller than "
                 f"transaction_timeout_ms={self.transaction_timeout_ms}"
             )
-
-    def _choice(self, name: str, *choices: str) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")
-
-    def _number(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ConfigError(f"{name}={value!r} cannot be used: a number from {least} up is")
 
     def _above_zero(self, name: str) -> None:
         value = getattr(self, name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from parley.client import ProduceOptions
 from parley.errors import ConfigError
+from parley.pipelines.checks import check_choice, check_name, check_number
 from parley.types import Names, text, texts
 
 KEEP, DROP = "keep", "drop"
@@ -14,7 +15,6 @@ FAIL, GO_ON = "fail", "go-on"
 APPEND, ZERO = "append", "zero"
 EARLIEST_START, LATEST_START = "earliest", "latest"
 TRANSACTIONS, AT_LEAST_ONCE = "exactly-once", "at-least-once"
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,11 +76,7 @@ class ReplicationOptions:
     )
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(text("name", self.name)):
-            raise ConfigError(
-                f'name="{self.name}" cannot be used: topics and transactions are named after it, '
-                "so give letters, digits, dots, dashes and underscores, 200 at most"
-            )
+        check_name(self.name)
         for names in ("topics", "accept", "groups"):
             object.__setattr__(self, names, texts(names, getattr(self, names)))
         if self.offsets_topic in self.topics:
@@ -97,19 +93,19 @@ class ReplicationOptions:
                 raise ConfigError(
                     f'topics_pattern="{self.topics_pattern}" is no regular expression: {error}'
                 ) from error
-        self._choice("delivery", TRANSACTIONS, AT_LEAST_ONCE)
-        self._choice("start", EARLIEST_START, LATEST_START)
-        self._choice("headers", KEEP, DROP)
-        self._choice("on_data_loss", FAIL, GO_ON)
+        check_choice("delivery", self.delivery, TRANSACTIONS, AT_LEAST_ONCE)
+        check_choice("start", self.start, EARLIEST_START, LATEST_START)
+        check_choice("headers", self.headers, KEEP, DROP)
+        check_choice("on_data_loss", self.on_data_loss, FAIL, GO_ON)
         if isinstance(self.timestamp_when_missing, str):
-            self._choice("timestamp_when_missing", APPEND, ZERO)
+            check_choice("timestamp_when_missing", self.timestamp_when_missing, APPEND, ZERO)
         else:
-            self._number("timestamp_when_missing", 0)
+            check_number("timestamp_when_missing", self.timestamp_when_missing, 0)
         for name in ("commit_interval_ms", "transaction_timeout_ms", "refresh_interval_ms"):
-            self._number(name, 1)
+            check_number(name, getattr(self, name), 1)
         for name in ("patience_ms", "buffer_bytes", "readers", "groups_interval_ms"):
-            self._number(name, 1)
-        self._number("trim_interval_ms", 1)
+            check_number(name, getattr(self, name), 1)
+        check_number("trim_interval_ms", self.trim_interval_ms, 1)
         if self.commit_interval_ms >= self.transaction_timeout_ms:
             raise ConfigError(
                 f"commit_interval_ms={self.commit_interval_ms} has to be smaller than "
@@ -139,13 +135,3 @@ class ReplicationOptions:
             return False  # old brokers do not say which topics are internal
         pattern = self.topics_pattern
         return pattern is not None and re.fullmatch(pattern, topic) is not None
-
-    def _choice(self, name: str, *choices: str) -> None:
-        value = getattr(self, name)
-        if value not in choices:
-            raise ConfigError(f"{name}={value!r} is not one of {', '.join(choices)}")
-
-    def _number(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ConfigError(f"{name}={value!r} cannot be used: a number from {least} up is")

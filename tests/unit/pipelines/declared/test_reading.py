@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from parley.errors import ConfigError
+from parley.pipelines.checks import size
 from parley.pipelines.declared.declaration import Compared, Declaration
-from parley.pipelines.declared.keys import moment, size
+from parley.pipelines.declared.keys import moment
 from parley.pipelines.declared.lines import line_of
 from parley.pipelines.declared.reading import document_read, read, read_text
 from parley.pipelines.replay import ReplayOptions
