@@ -193,7 +193,7 @@ async def test_leaders_that_move_change_nothing(clusters: Any) -> None:
     source, target = clusters("2.8", "3.9", brokers=3)
     write(source, range(3_000))
     target.create_topic(TO, partitions=PARTITIONS, replication_factor=3)
-    async with replay(source, target, bytes_per_second=40_000, commit_interval_ms=20) as made:
+    async with replay(source, target, bytes_per_second=8_000, commit_interval_ms=20) as made:
         await made.start()
         running = asyncio.ensure_future(made.run())
         moves = 0

@@ -152,7 +152,7 @@ async def test_who_still_writes_is_seen(both: Sides) -> None:
     write(source, range(100), headers=False)
     await copy(both)
     async with replication(both) as made:
-        looking = asyncio.ensure_future(made.cutover(quiet_ms=2_000))
+        looking = asyncio.ensure_future(made.cutover(quiet_ms=3_000))
         number = 0
         while not looking.done():
             await asyncio.to_thread(write, source, range(number, number + 1), headers=False)
