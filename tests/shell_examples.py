@@ -1,8 +1,8 @@
 """Finding the blocks of documents that are no Python, and running what a reader is to type.
 
 A block says after its fence what it is. `sh` are commands, `console` commands behind `$ ` with what
-they print, `jsonl` a talk with the control socket, `properties` a client's options. `text` is
-nothing to run: a picture or a table. Commands that cannot run here stand behind a comment that says
+they print, `jsonl` a talk with the control socket, `properties` a client's options, `toml` a
+pipeline. `text` is nothing to run: a picture or a table. Commands that cannot run here stand behind a comment that says
 why, as fragments of Python do.
 """
 

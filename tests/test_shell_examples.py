@@ -19,16 +19,18 @@ import pytest
 from parley.cli import main
 from parley.cli.exit_codes import ExitCode
 from parley.client import Client, NewTopic, TopicPartition, split_properties
+from parley.pipelines.declared.reading import read_text
 
 from .examples import ADDRESS
 from .shell_examples import Block, Typed, blocks, make_targets, typed, unknown_requirements
 from .support import GENEROUS_S
 
-LANGUAGES = {"python", "sh", "console", "jsonl", "properties", "text", "dockerfile"}
+LANGUAGES = {"python", "sh", "console", "jsonl", "properties", "text", "toml", "dockerfile"}
 ALL = list(blocks())
 RUNNING = [one for one in ALL if one.reason is None]
 COMMANDS = [one for one in RUNNING if one.language in ("sh", "console")]
 PROPERTIES = [one for one in RUNNING if one.language == "properties"]
+PIPELINES = [one for one in RUNNING if one.language == "toml"]
 TALKS = [one for one in RUNNING if one.language == "jsonl"]
 TOPICS = ("cities", "events", "flights")
 GROUP = "nightly"
@@ -187,6 +189,18 @@ def test_talks_with_the_control_socket_go_as_documents_show(
     main(["cluster", "ctl", "--data-dir", str(place.folder), "-"])
     printed = capsys.readouterr().out.splitlines()
     assert [json.loads(line) for line in printed] == [json.loads(line) for line in lines[1::2]]
+
+
+@pytest.mark.parametrize("block", PIPELINES, ids=str)
+def test_files_of_documents_declare_pipelines(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("x", encoding="utf-8")
+    for variable in re.findall(r"env:(\w+)", block.text):
+        monkeypatch.setenv(variable, "x")
+    text = re.sub(r'"file:[^"]*"', f'"file:{secret}"', block.text)
+    assert read_text(text, tmp_path / "pipeline.toml").flows
 
 
 @pytest.mark.parametrize("block", PROPERTIES, ids=str)

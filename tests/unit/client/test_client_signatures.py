@@ -153,6 +153,9 @@ def test_the_calls_that_take_several_names_are_these() -> None:
     )}  # fmt: skip
     kinds = ("AsyncConsumer", "Consumer", "AsyncShareConsumer", "ShareConsumer")
     consumers = {f"{kind}.subscribe(topics)" for kind in kinds}
+    pipelines = {f"{kind}.{call}(flows)" for kind in ("AsyncPipeline", "Pipeline") for call in (
+        "plan", "run", "verify",
+    )}  # fmt: skip
     others = {
         "TransactionFilter.__init__(states)",
         "Security.__init__(mechanisms)",
@@ -161,7 +164,7 @@ def test_the_calls_that_take_several_names_are_these() -> None:
         "SchemaOptions.__init__(value_columns)",
         "SchemaOptions.__init__(key_columns)",
     }
-    assert found == clients | owned | consumers | others
+    assert found == clients | owned | consumers | pipelines | others
 
 
 @pytest.mark.parametrize("one", ["ab", b"ab", bytearray(b"ab"), memoryview(b"ab"), ""])
