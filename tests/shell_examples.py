@@ -2,8 +2,8 @@
 
 A block says after its fence what it is. `sh` are commands, `console` commands behind `$ ` with what
 they print, `jsonl` a talk with the control socket, `properties` a client's options, `toml` a
-pipeline. `text` is nothing to run: a picture or a table. Commands that cannot run here stand behind a comment that says
-why, as fragments of Python do.
+pipeline. `text` is nothing to run: a picture or a table. Commands that cannot run here stand behind
+a comment that says why, as fragments of Python do.
 """
 
 from __future__ import annotations
