@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from .planning import FakeClient
+
+
+@pytest.fixture(autouse=True)
+def no_client_stays() -> Iterator[None]:
+    """The client of a cluster that is gone would warn in the log of another test."""
+    yield
+    from parley.spark import clients
+
+    while clients._clients:
+        clients._clients.popitem()[1].close()
 
 
 @pytest.fixture
