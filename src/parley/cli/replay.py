@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -26,6 +26,7 @@ from parley.cli.two_clusters import (
     missing_timestamp,
     plan_rows,
     sides,
+    status_rows,
 )
 from parley.errors import ConfigError
 from parley.pipelines.checks import size
@@ -255,7 +256,7 @@ def run(
             return await replay.status(), bool(interrupted)
 
     statuses, interrupted = run_async(_with(both, options, work))
-    print_rows("replay run", STATUS_COLUMNS, _status_rows(statuses), output_format)
+    print_rows("replay run", STATUS_COLUMNS, status_rows(statuses), output_format)
     say(f"{sum(one.records for one in statuses)} records replayed")
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
@@ -289,7 +290,7 @@ def status(
 
     anything = ReplayOptions(name=name, topic="any", to="any", delivery=delivery)
     found = run_async(_with(both, anything, work))
-    print_rows("replay status", STATUS_COLUMNS, _status_rows(found), output_format)
+    print_rows("replay status", STATUS_COLUMNS, status_rows(found), output_format)
     say(f"{sum(one.lag for one in found)} offsets left")
 
 
@@ -323,15 +324,3 @@ def _plan_rows(found: ReplayPlan) -> Iterator[dict[str, object]]:
         what = text or f"partition {tp.partition}, nothing"
         yield {"topic": tp.topic, "kind": "read", "stops": False, "what": what}
     yield from plan_rows(found)
-
-
-def _status_rows(statuses: Sequence[ReplayStatus]) -> list[dict[str, object]]:
-    return [
-        {
-            **one._asdict(),
-            "topic": one.partition.topic,
-            "partition": one.partition.partition,
-            "lag": one.lag,
-        }
-        for one in statuses
-    ]

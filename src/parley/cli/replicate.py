@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -34,6 +33,7 @@ from parley.cli.two_clusters import (
     missing_timestamp,
     plan_rows,
     sides,
+    status_rows,
 )
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def run(
             return await replication.status(), bool(interrupted)
 
     statuses, interrupted = run_async(with_replication(both, options, work))
-    print_rows("replicate run", STATUS_COLUMNS, _status_rows(statuses), output_format)
+    print_rows("replicate run", STATUS_COLUMNS, status_rows(statuses), output_format)
     say(f"{sum(one.records for one in statuses)} records copied")
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
@@ -242,7 +242,7 @@ def status(
     found = run_async(with_replication(both, of_name(name, topic, delivery), work))
     if not topic:
         found = [one for one in found if one.target_end >= 0]
-    print_rows("replicate status", STATUS_COLUMNS, _status_rows(found), output_format)
+    print_rows("replicate status", STATUS_COLUMNS, status_rows(found), output_format)
     say(f"{sum(one.lag for one in found)} offsets behind")
 
 
@@ -287,21 +287,6 @@ def groups(
     ]
     print_rows("replicate groups", GROUP_COLUMNS, rows, output_format)
     say("written" if execute else "nothing is written; --execute writes it")
-
-
-# -- inside ----------------------------------------------------------------------------------------
-
-
-def _status_rows(statuses: Sequence[PartitionStatus]) -> list[dict[str, object]]:
-    return [
-        {
-            **one._asdict(),
-            "topic": one.partition.topic,
-            "partition": one.partition.partition,
-            "lag": one.lag,
-        }
-        for one in statuses
-    ]
 
 
 app.command()(verify)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -19,7 +19,8 @@ from parley.cli.connecting import client_options
 from parley.client import ClientOptions
 
 if TYPE_CHECKING:
-    from parley.pipelines.replication import Plan
+    from parley.pipelines.replay import ReplayStatus
+    from parley.pipelines.replication import PartitionStatus, Plan
 
 SourceOption = Annotated[
     str,
@@ -137,3 +138,18 @@ def plan_rows(found: Plan) -> Iterator[dict[str, object]]:
         yield {"topic": name, "kind": "add-partitions", "stops": False, "what": text}
     for one in found.findings:
         yield {"topic": one.topic, "kind": one.code, "stops": one.stops, "what": one.text}
+
+
+def status_rows(
+    statuses: Sequence[PartitionStatus] | Sequence[ReplayStatus],
+) -> list[dict[str, object]]:
+    """Return a row for each partition of a job."""
+    return [
+        {
+            **one._asdict(),
+            "topic": one.partition.topic,
+            "partition": one.partition.partition,
+            "lag": one.lag,
+        }
+        for one in statuses
+    ]

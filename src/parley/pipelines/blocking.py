@@ -1,25 +1,37 @@
-"""A job for blocking code: an event loop in a thread of its own."""
+"""A job as a context, and the same for blocking code: an event loop in a thread of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from parley.net.blocking import Work
 
 T = TypeVar("T")
 
 
-class Job(Protocol):
-    """What runs in an event loop."""
+class AsyncJob:
+    """A job that is closed where its `async with` ends."""
 
     async def close(self) -> None:
         """Stop, and let go of everything. Idempotent."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
 
 
-J = TypeVar("J", bound=Job)
+J = TypeVar("J", bound=AsyncJob)
 
 
 class BlockingJob(Generic[J]):

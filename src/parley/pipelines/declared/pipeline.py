@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from parley.errors import ConfigError, nearest_hint
+from parley.pipelines.blocking import AsyncJob
 from parley.pipelines.declared import keys
 from parley.pipelines.declared.declaration import Declaration, Flow
 from parley.pipelines.declared.flows import (
@@ -25,7 +25,7 @@ from parley.types import Names, texts
 LOOK_S, NOTE_S = 0.2, 5.0
 
 
-class AsyncPipeline:
+class AsyncPipeline(AsyncJob):
     """What a file declares, for one event loop.
 
     >>> async def work() -> None:
@@ -58,17 +58,6 @@ class AsyncPipeline:
         running, self._running = self._running, {}
         for one in running.values():
             await one.close()
-
-    async def __aenter__(self) -> AsyncPipeline:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # -- verbs -------------------------------------------------------------------------------------
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from parley.client import (
     LATEST,
     AsyncClient,
@@ -14,6 +12,7 @@ from parley.client import (
 )
 from parley.errors import ConfigError, KafkaError
 from parley.pipelines.attempts import Attempts
+from parley.pipelines.blocking import AsyncJob
 from parley.pipelines.replay import marks
 from parley.pipelines.replay.bounds import partitions_of, ranges_of
 from parley.pipelines.replay.marks import Mark, Settled
@@ -34,7 +33,7 @@ from parley.types import ZERO_UUID
 Both = tuple[ClusterMetadata, ClusterMetadata]
 
 
-class AsyncReplay:
+class AsyncReplay(AsyncJob):
     """Writes the records of a topic into another one, for one event loop.
 
     >>> async def again(cluster: ClientOptions) -> None:
@@ -87,11 +86,10 @@ class AsyncReplay:
         both = await self._metadata()
         known = await self._known(both, end)  # a forerunner goes on until it is fenced
         settled, held = known if known is not None else (await self._settle(both), {})
+        self._check_same(settled, held, both)
         if known is not None and self.options.dead_letters:
-            settled.check(self.options)
             settled = settled.with_ranges(await self._ranges(both[0]))
             await self._write_down(settled)
-        self._check_same(settled, held, both)
         self._settled, self._writing = settled, Writing(self._writer, self.options, held)
         if self._stopping:
             self._writing.stop()
@@ -103,17 +101,6 @@ class AsyncReplay:
         await self._writer.close()
         await self.source.close()
         await self.target.close()
-
-    async def __aenter__(self) -> AsyncReplay:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # -- what users ask for ------------------------------------------------------------------------
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from types import TracebackType
 
 from parley.client import EARLIEST, AsyncClient, ClientOptions, ClusterMetadata, TopicPartition
 from parley.errors import ConfigError, KafkaError
 from parley.pipelines.attempts import may_pass
+from parley.pipelines.blocking import AsyncJob
 from parley.pipelines.replication import readers, store
 from parley.pipelines.replication.clusters import (
     cluster_ids,
@@ -37,7 +37,7 @@ from parley.types import Names, texts
 Lanes = Mapping[TopicPartition, Lane]
 
 
-class AsyncReplication:
+class AsyncReplication(AsyncJob):
     """Copies topics of a source into a target, for one event loop.
 
     >>> async def copy(source: ClientOptions, target: ClientOptions) -> None:
@@ -117,17 +117,6 @@ class AsyncReplication:
         await self._writer.close()
         await self.source.close()
         await self.target.close()
-
-    async def __aenter__(self) -> AsyncReplication:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     # -- topics ------------------------------------------------------------------------------------
 
