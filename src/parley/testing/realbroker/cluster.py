@@ -16,7 +16,6 @@ from parley.testing.realbroker.artifacts import class_path
 from parley.testing.realbroker.java import java_command
 from parley.testing.realbroker.node import RealNode
 from parley.testing.realbroker.ports import PortPool
-from parley.testing.realbroker.probe import listed_nodes
 from parley.testing.realbroker.process import JavaProcess, StartError, temporary_folder
 from parley.testing.realbroker.properties import (
     HOST,
@@ -37,6 +36,7 @@ from parley.testing.realbroker.zookeeper import ZooKeeper
 
 START_SECONDS = 300
 """A process that ends is noticed at once; this is for one that hangs, on a machine however busy."""
+FORGET_SECONDS = 30  # several sessions of ZooKeeper; then the broker starts anyway
 ANSWER_SECONDS = 60  # a broker that runs and does not answer for so long counts as lost
 _STILL_REGISTERED = re.compile("already registered|NodeExists")
 
@@ -241,10 +241,24 @@ class RealCluster:
                     "be mixed"
                 )
             node.release = self.releases[broker_id] = wanted
+        self._wait_forgotten(node)
         self._launch(node)
         if wait:
             self._wait_registered(node)
             self.wait_ready()
+
+    def _wait_forgotten(self, node: RealNode) -> None:
+        """Wait, within bounds, until ZooKeeper and the others know that a broker is gone.
+
+        Controllers before 2.2 compare which ids are there (KIP-380 is later): one that comes back
+        before they look was never away to them, and they never tell it of the cluster.
+        """
+        if self.kraft:
+            return
+        others = [other for other in self._brokers() if other.running and other is not node]
+        deadline = time.monotonic() + FORGET_SECONDS
+        while time.monotonic() < deadline and any(node.id in other.listed(1.0) for other in others):
+            time.sleep(0.05)
 
     def _wait_registered(self, node: RealNode) -> None:
         """Wait for a restarted broker, again and again while ZooKeeper still has its
@@ -254,7 +268,7 @@ class RealCluster:
         while True:
             assert node.process is not None
             try:
-                return self._wait_listed(node, {node.id}, START_SECONDS)
+                return node.wait_listed({node.id}, START_SECONDS)
             except StartError as error:
                 if (
                     self.kraft
@@ -269,17 +283,7 @@ class RealCluster:
         running = [node for node in self._brokers() if node.running]
         expected = {node.id for node in running}
         for node in running:
-            self._wait_listed(node, expected, timeout_seconds)
-
-    def _wait_listed(self, node: RealNode, expected: set[int], timeout_seconds: float) -> None:
-        """Wait until one broker answers and lists the expected ones."""
-        assert node.process is not None
-        port = node.ports["PLAINTEXT"]
-        node.process.wait_until(
-            lambda: expected <= set(listed_nodes(HOST, port) or ()),
-            f"it listed the brokers {sorted(expected)} at port {port}",
-            timeout_seconds,
-        )
+            node.wait_listed(expected, timeout_seconds)
 
     # ── Java on the brokers' class path ─────────────────────────────────────
 
