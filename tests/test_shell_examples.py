@@ -198,7 +198,7 @@ def test_files_of_documents_declare_pipelines(
     secret = tmp_path / "secret"
     secret.write_text("x", encoding="utf-8")
     for variable in re.findall(r"env:(\w+)", block.text):
-        monkeypatch.setenv(variable, "x")
+        monkeypatch.setenv(variable, "user:password")
     text = re.sub(r'"file:[^"]*"', f'"file:{secret}"', block.text)
     assert read_text(text, tmp_path / "pipeline.toml").flows
 

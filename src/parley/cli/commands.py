@@ -56,6 +56,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "run": Command("parley.cli.declared.run", "Run a pipeline that is declared in a file."),
     "status": Command("parley.cli.declared.status", "Show how far a declared pipeline is."),
+    "test": Command(
+        "parley.cli.declared.trying", "Run the tests in a pipeline's file, on embedded brokers."
+    ),
     "verify": Command(
         "parley.cli.verify", "Prove that topics of two clusters hold the same records."
     ),

@@ -29,6 +29,8 @@ same request be sent again (`retriable`, `refresh_metadata`).
       RegistryError           a schema registry refused; `schemas` lists the kinds
       LakeError               a table could not be opened, or did not take a batch
       AlreadyRunningError     another process runs this pipeline
+      DiskFullError           the disk that a job's output lies on is full
+      JobError                a streaming query of Spark ended by itself
       RecordDeserializationError a consumer's deserializer raised; names topic, partition, offset
 
 Map: `tree` has the classes, `transactions` those about what became of one, `groups` those of a
@@ -47,7 +49,7 @@ from parley.errors.broker import (
     named,
 )
 from parley.errors.groups import CommitFailedError
-from parley.errors.jobs import AlreadyRunningError
+from parley.errors.jobs import AlreadyRunningError, DiskFullError, JobError
 from parley.errors.lakes import LakeError
 from parley.errors.schemas import (
     FramingError,
@@ -102,10 +104,12 @@ __all__ = [
     "ConfigError",
     "CorruptRecordError",
     "DataLossError",
+    "DiskFullError",
     "ErrorCode",
     "FramingError",
     "IncompatibleSchemaError",
     "InvalidSchemaError",
+    "JobError",
     "KafkaError",
     "LakeError",
     "LocalProtocolError",

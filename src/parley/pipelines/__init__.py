@@ -12,6 +12,7 @@ demo         puts them together
 replication/ copies topics from a cluster to another
 replay/      writes a topic's records into another one once more
 verify/      compares topics of two clusters
+queries/     streaming queries of Spark, from topics to a topic or a table
 declared/    what a file says that is to be done, by these
 checks       options that jobs share
 attempts     how long a job tries again after trouble that may pass
@@ -19,6 +20,6 @@ blocking     a job for blocking code
 
 Map: `demo` is the job: `environments` run brokers, `feed` writes, `job` is Spark, `scenario` what
 happens meanwhile, `counting` and `account` the balance, `progress` the display. `inputs` reads
-files. `replication`, `replay` and `verify` are jobs of their own; they share `attempts`,
-`blocking` and `checks`, and `declared` runs them.
+files. `replication`, `replay`, `verify` and `queries` are jobs of their own; they share
+`attempts`, `blocking` and `checks`, and `declared` runs them.
 """

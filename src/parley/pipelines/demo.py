@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parley.client import Client, ProduceOptions
-from parley.errors import ConfigError
+from parley.errors import ConfigError, JobError
 from parley.pipelines import job
 from parley.pipelines.account import Account, count_aggregates, count_table
 from parley.pipelines.counting import count_files, table_batches, topic_records
@@ -28,6 +28,7 @@ from parley.pipelines.environments import EmbeddedEnvironment, Environment, OwnE
 from parley.pipelines.feed import Feeder, Pace
 from parley.pipelines.inputs import Dataset, open_input
 from parley.pipelines.progress import Display, LiveDisplay, PlainDisplay, RateMeter, Snapshot
+from parley.pipelines.queries.following import RowsDone
 from parley.pipelines.scenario import Director, LeaderWatch
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class _Run:
             plan.topic, self._fraction, display.report
         )
         self._queries: tuple[StreamingQuery, ...] = ()
-        self._rows_done: tuple[job.RowsDone, ...] = ()
+        self._rows_done: tuple[RowsDone, ...] = ()
         self._rate = RateMeter()
         self._start = time.monotonic()
         self._tick = threading.Event()
@@ -188,7 +189,7 @@ class _Run:
     def start(self, *queries: StreamingQuery) -> None:
         """Set everything in motion."""
         self._queries = queries
-        self._rows_done = tuple(job.RowsDone(query) for query in queries)
+        self._rows_done = tuple(RowsDone(query) for query in queries)
         self._display.report("two streaming queries run; the rows begin to flow")
         self._start = time.monotonic()
         self.feeder.start()
@@ -212,7 +213,7 @@ class _Run:
             if (self.feeder.ledger.rows, sum(done)) != last_move:
                 last_move, moved_at = (self.feeder.ledger.rows, sum(done)), time.monotonic()
             elif time.monotonic() - moved_at > STALL_SECONDS:
-                raise job.JobError(
+                raise JobError(
                     f"no row has moved for {STALL_SECONDS} s: {self.state()}, "
                     f"{done[1]:,} are aggregated (the log of Spark is {self._plan.log})"
                 )

@@ -8,35 +8,29 @@ after each batch, to a second topic, again with format("parley").
 from __future__ import annotations
 
 import os
-import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parley.errors import KafkaError
-from parley.host import spark_environment
+from parley.errors import DiskFullError, JobError, KafkaError
 from parley.pipelines.inputs import ColumnType, Dataset
+from parley.pipelines.queries.failures import (
+    clearest_line,
+    failure_text,
+    is_disk_full,
+)
+from parley.pipelines.queries.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.types import StructType
 
 _TRIGGER = "1 second"
 _BATCHES, _BATCH_ROWS = 10, 5_000
 """Micro-batches are a tenth of the rows, or 5,000: no huge one after a slow start."""
-
-
-class JobError(KafkaError):
-    """A streaming query ended by itself; the text holds its reason and where the whole log is."""
-
-
-class DiskFullError(KafkaError):
-    """The disk that the output lies on is full."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,23 +60,8 @@ def spark_session(log: Path, warehouse: Path) -> Iterator[SparkSession]:
 
     Raises ConfigError where there is no Java, JobError where Spark does not start.
     """
-    os.environ.update(spark_environment())
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master(f"local[{min(4, os.cpu_count() or 1)}]").appName(
-        "parley demo"
-    )
-    for name, value in _configuration(warehouse).items():
-        builder = builder.config(name, value)
-    with _stderr_into(log):
-        try:
-            spark = builder.getOrCreate()
-        except Exception as error:
-            raise JobError(
-                f"Spark did not start: {_last_line(str(error))} (all of it is in {log})"
-            ) from error
+    spark = start_session("parley demo", _configuration(warehouse), log)
     try:
-        spark.sparkContext.setLogLevel("WARN")
         yield spark
     finally:
         spark.stop()
@@ -91,6 +70,7 @@ def spark_session(log: Path, warehouse: Path) -> Iterator[SparkSession]:
 def _configuration(warehouse: Path) -> dict[str, str]:
     """Return a small local session's settings: loopback, no web page, few shuffle partitions."""
     return {
+        "master": f"local[{min(4, os.cpu_count() or 1)}]",
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -102,21 +82,6 @@ def _configuration(warehouse: Path) -> dict[str, str]:
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-
-
-@contextmanager
-def _stderr_into(log: Path) -> Iterator[None]:
-    """Let processes that are started meanwhile inherit a file as their stderr: the JVM keeps it."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.dup2(file, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(file)
 
 
 def start_queries(spark: SparkSession, plan: JobPlan) -> tuple[StreamingQuery, StreamingQuery]:
@@ -212,31 +177,6 @@ def _quoted(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-class RowsDone:
-    """Counts the rows that a query has finished with, by its progress reports."""
-
-    def __init__(self, query: StreamingQuery) -> None:
-        self._query = query
-        self._by_batch: dict[int, int] = {}
-
-    def count(self) -> int:
-        """Ask for the reports that are new and return the rows of all batches so far."""
-        last = self._query.lastProgress
-        if last is not None:
-            newest = int(last["batchId"])
-            if newest - 1 in self._by_batch or newest == 0:
-                self._enter(last)
-            elif newest not in self._by_batch:
-                for progress in self._query.recentProgress:
-                    self._enter(progress)
-        return sum(self._by_batch.values())
-
-    def _enter(self, progress: StreamingQueryProgress) -> None:
-        # An idle query repeats its last batch id with no rows in it.
-        batch, rows = int(progress["batchId"]), int(progress["numInputRows"])
-        self._by_batch[batch] = max(rows, self._by_batch.get(batch, 0))
-
-
 def check_running(query: StreamingQuery, plan: JobPlan) -> None:
     """Raise JobError, or DiskFullError, when a query has ended with an error."""
     error = query.exception()
@@ -244,46 +184,12 @@ def check_running(query: StreamingQuery, plan: JobPlan) -> None:
         raise explain_failure(str(query.name), failure_text(error), plan)
 
 
-def failure_text(error: BaseException) -> str:
-    """Return all that an exception of the JVM says: text, and the traces of its causes."""
-    parts: list[str] = []
-    cause: BaseException | None = error
-    while cause is not None and len(parts) < 20:
-        parts += [str(getattr(cause, name, "") or "") for name in ("_desc", "_stackTrace")]
-        cause = getattr(cause, "_cause", None)
-    return "\n".join(parts) if any(parts) else str(error)
-
-
 def explain_failure(query: str, text: str, plan: JobPlan) -> KafkaError:
     """Return the error that says what a query's exception is about."""
-    if "No space left on device" in text or "Disk quota exceeded" in text:
+    if is_disk_full(text):
         return DiskFullError(
             f"the disk of {plan.output.resolve()} is full: make room there, or give another "
             "--output"
         )
-    return JobError(f'the query "{query}" failed: {_last_line(text)} (all of it is in {plan.log})')
-
-
-def _last_line(text: str) -> str:
-    """Return the line of a long Java or Python error that says most.
-
-    parley's own error, else the innermost one of Python, else the innermost cause in Java, else the
-    first line.
-    """
-    lines = [
-        line.strip()
-        for line in text.splitlines()
-        if line.strip() and not line.strip().startswith("at ")
-    ]
-    own = [line for line in lines if line.startswith("parley.")]
-    python = [
-        line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception|Interrupt)(: |$)", line)
-    ]
-    java = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    candidates = (
-        own[-1:]
-        or [line for line in python if not line.startswith(("org.", "java."))][-1:]
-        or java[-1:]
-    )
-    found = (candidates or lines[:1] or ["no reason given"])[0]
-    return found if len(found) <= 500 else found[:500] + " ..."
+    line = clearest_line(text)
+    return JobError(f'the query "{query}" failed: {line} (all of it is in {plan.log})')

@@ -154,7 +154,7 @@ def test_the_calls_that_take_several_names_are_these() -> None:
     kinds = ("AsyncConsumer", "Consumer", "AsyncShareConsumer", "ShareConsumer")
     consumers = {f"{kind}.subscribe(topics)" for kind in kinds}
     pipelines = {f"{kind}.{call}(flows)" for kind in ("AsyncPipeline", "Pipeline") for call in (
-        "plan", "run", "verify",
+        "plan", "run", "verify", "test",
     )}  # fmt: skip
     others = {
         "TransactionFilter.__init__(states)",

@@ -7,17 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from parley.errors import ConfigError
+from parley.errors import ConfigError, DiskFullError, JobError
 from parley.pipelines.demo import prepare_output
 from parley.pipelines.inputs import open_input
-from parley.pipelines.job import (
-    DiskFullError,
-    JobError,
-    JobPlan,
-    _stderr_into,
-    explain_failure,
-    failure_text,
-)
+from parley.pipelines.job import JobPlan, explain_failure
+from parley.pipelines.queries.failures import failure_text
+from parley.pipelines.queries.session import _stderr_into
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 """The commands of pipelines that are declared in a file.
 
-Map: `plan`, `run`, `status` and `drain` are the commands, `verifying` is `parley verify FILE`;
-`arguments` is what they share.
+Map: `plan`, `run`, `status` and `drain` are the commands, `verifying` is `parley verify FILE`,
+`trying` is `parley test`; `arguments` is what they share.
 """

@@ -35,5 +35,6 @@ class Pipeline(BlockingJob[AsyncPipeline]):
     run = blocking(AsyncPipeline.run)
     status = blocking(AsyncPipeline.status)
     verify = blocking(AsyncPipeline.verify)
+    test = blocking(AsyncPipeline.test)
     drain = in_loop(AsyncPipeline.drain)
     stop = in_loop(AsyncPipeline.stop)

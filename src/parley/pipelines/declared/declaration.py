@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from parley.client import ClientOptions
+from parley.pipelines.declared.trials import Trial
+from parley.pipelines.queries import QueryOptions
 from parley.pipelines.replay import ReplayOptions
 from parley.pipelines.replication import ReplicationOptions
 from parley.pipelines.verify import VerifyOptions
@@ -31,7 +33,9 @@ class Flow:
     """Whether it runs when no flow is named."""
     source: str
     target: str
-    options: ReplicationOptions | ReplayOptions | Compared
+    options: ReplicationOptions | ReplayOptions | Compared | QueryOptions
+    trial: Trial | None = None
+    """What it is tested with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +47,5 @@ class Declaration:
     state: Path
     clusters: Mapping[str, ClientOptions]
     flows: Mapping[str, Flow]
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Settings of Spark's session."""

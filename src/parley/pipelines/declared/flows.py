@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from parley.client import AsyncClient, ClientOptions
+from parley.client import AsyncClient, ClientOptions, NewTopic
 from parley.pipelines.declared.declaration import Compared, Flow
+from parley.pipelines.queries import AsyncQuery, QueryOptions, SharedSession
 from parley.pipelines.replay import AsyncReplay, ReplayOptions
 from parley.pipelines.replication import AsyncReplication, ReplicationOptions
 from parley.pipelines.replication.plan import Plan
@@ -129,6 +130,43 @@ class ReplayFlow:
         await self._replay.close()
 
 
+class QueryFlow:
+    """Topics read by Spark, and written to a topic or a table."""
+
+    def __init__(self, flow: Flow, options: QueryOptions, session: SharedSession) -> None:
+        self._flow = flow
+        self._query = AsyncQuery(options, session)
+
+    async def plan(self) -> list[PlannedChange]:
+        plan = await self._query.plan()
+        name, kind = self._flow.name, self._flow.kind
+        found = [
+            PlannedChange(name, kind, topic, "read", False, f"{parts} partitions, {left} offsets")
+            for topic, (parts, left) in plan.reads.items()
+        ]
+        found += _created(self._flow, plan.create_at_source)
+        found += _changes(self._flow, plan, ())
+        if plan.columns:
+            found.append(PlannedChange(name, kind, None, "write", False, plan.columns))
+        return found
+
+    async def run(self) -> None:
+        await self._query.run()
+
+    def stop(self) -> None:
+        self._query.stop()
+
+    async def lag(self) -> int | None:
+        return await self._query.lag()
+
+    @property
+    def records(self) -> int:
+        return self._query.records
+
+    async def close(self) -> None:
+        await self._query.close()
+
+
 class VerifyFlow:
     """Topics compared. Raises nothing where they differ: `found` says it."""
 
@@ -192,8 +230,12 @@ class VerifyFlow:
 Flows = Mapping[str, Flow]
 
 
-def flow_at_work(flow: Flow, clusters: Mapping[str, ClientOptions], flows: Flows) -> Running:
+def flow_at_work(
+    flow: Flow, clusters: Mapping[str, ClientOptions], flows: Flows, session: SharedSession
+) -> Running:
     """Return the job of a flow."""
+    if isinstance(flow.options, QueryOptions):
+        return QueryFlow(flow, flow.options, session)
     if isinstance(flow.options, ReplicationOptions):
         return CopyFlow(flow, clusters, flow.options)
     if isinstance(flow.options, ReplayOptions):
@@ -201,11 +243,15 @@ def flow_at_work(flow: Flow, clusters: Mapping[str, ClientOptions], flows: Flows
     return VerifyFlow(flow, clusters, flow.options, flows)
 
 
-def _changes(flow: Flow, plan: Plan, accepted: object) -> Iterator[PlannedChange]:
-    for topic in plan.create:
+def _created(flow: Flow, topics: Iterable[NewTopic]) -> Iterator[PlannedChange]:
+    for topic in topics:
         configs = "".join(f", {name}={value}" for name, value in topic.configs.items())
         what = f"{topic.num_partitions} partitions, {topic.replication_factor} replicas{configs}"
         yield PlannedChange(flow.name, flow.kind, topic.name, "create", False, what)
+
+
+def _changes(flow: Flow, plan: Plan, accepted: object) -> Iterator[PlannedChange]:
+    yield from _created(flow, plan.create)
     for name, count in plan.add_partitions.items():
         what = f"partitions up to {count}"
         yield PlannedChange(flow.name, flow.kind, name, "add-partitions", False, what)

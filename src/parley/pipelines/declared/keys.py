@@ -10,7 +10,10 @@ from parley.errors import ConfigError
 from parley.pipelines.checks import size
 
 COPY, REPLAY, VERIFY = "copy", "replay", "verify"
-KINDS = (COPY, REPLAY, VERIFY)
+INGEST, SQL = "ingest", "sql"
+KINDS = (COPY, INGEST, SQL, REPLAY, VERIFY)
+QUERIES = (INGEST, SQL)
+"""Kinds that are Spark's streaming queries."""
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -42,10 +45,13 @@ def moment(value: object) -> int:
 
 
 class Key(NamedTuple):
-    """The option that a key sets, and what makes its value of what is written."""
+    """The option that a key sets, what makes its value of what is written, and, where that is a
+    table, its keys.
+    """
 
     option: str
     read: Callable[[object], object] = as_it_is
+    table: Mapping[str, Key] | None = None
 
 
 Keys = Mapping[str, Key]
@@ -53,6 +59,15 @@ Keys = Mapping[str, Key]
 
 def _same(*names: str) -> dict[str, Key]:
     return {name: Key(name.replace("-", "_")) for name in names}
+
+
+def sql_text(value: object) -> str:
+    """Return a text of SQL, or those of a list with commas."""
+    given = value if isinstance(value, list) else [value]
+    texts = [one for one in given if isinstance(one, str) and one.strip()]
+    if not texts or len(texts) < len(given):
+        raise ConfigError(f"{value!r} is no SQL: give a text, or a list of texts")
+    return ", ".join(texts)
 
 
 _WRITING = _same(
@@ -64,8 +79,33 @@ _WRITING = _same(
     "transaction-timeout-ms",
     "patience-ms",
 ) | {"buffer": Key("buffer_bytes", lambda value: int(size(value)))}
+_DECODED = _same("format", "registry", "schema", "subject", "columns", "message", "framing")
+_ENCODED = _same("format", "registry", "schema", "subject", "message", "framing", "register")
+_QUERY = _same("transform", "trigger", "output-mode") | {
+    "watermark": Key("watermark", table=_same("column", "delay")),
+    "errors": Key("errors", table=_same("mode", "topic", "max-per-task")),
+}
+_READING = {
+    "topics": Key("topics"),
+    "value": Key("from_value", table=_DECODED),
+    "key": Key("from_key", table=_DECODED),
+} | _same(
+    "start", "headers", "on-data-loss", "max-offsets-per-trigger", "max-bytes-per-trigger",
+    "min-partitions",
+)  # fmt: skip
+_TO_TOPIC = {
+    "topic": Key("topic"),
+    "key": Key("to_key", sql_text),
+    "value": Key("to_value", table=_ENCODED),
+} | _same("delivery", "partitions")
+_TO_TABLE = _same(
+    "delta", "iceberg", "catalog", "storage", "partition-by", "evolve", "compact-every",
+    "target-file-size",
+)  # fmt: skip
 PIPELINE = ("name", "state")
-FLOW = ("kind", "auto", "from", "to")
+FLOW = ("kind", "auto", "from", "to", "test")
+TEST: Keys = {"given": Key("given"), "expect": Key("expect"), "schemas": Key("schemas")}
+"""Of a flow's table `test`."""
 FLOW_KEYS: dict[str, Keys] = {
     COPY: _WRITING
     | _same(
@@ -75,6 +115,8 @@ FLOW_KEYS: dict[str, Keys] = {
     REPLAY: _WRITING
     | _same("speed", "dead-letters", "max-attempts", "late-ms")
     | {"rate": Key("bytes_per_second", size)},
+    INGEST: _QUERY | {"select": Key("select", sql_text), "where": Key("where", sql_text)},
+    SQL: _QUERY | {"sql": Key("sql", sql_text)},
     VERIFY: _same(
         "ignore-timestamps", "latest-per-key", "ignore-tombstones", "from-later-beginning",
         "isolation-level",
@@ -90,6 +132,10 @@ SIDE_KEYS: dict[tuple[str, str], Keys] = {
         "until": Key("until_timestamp_ms", moment),
     },
     (REPLAY, "to"): {"topic": Key("to")} | _same("partition-by", "partitions", "into-live"),
+    (INGEST, "from"): _READING,
+    (INGEST, "to"): _TO_TOPIC | _TO_TABLE,
+    (SQL, "from"): _READING,
+    (SQL, "to"): _TO_TOPIC | _TO_TABLE,
     (VERIFY, "from"): {"topics": Key("topics")},
     (VERIFY, "to"): {"topics": Key("other"), "flow": Key("flow")},
 }

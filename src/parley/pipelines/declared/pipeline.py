@@ -19,6 +19,8 @@ from parley.pipelines.declared.flows import (
 )
 from parley.pipelines.declared.reading import read
 from parley.pipelines.declared.state import DONE, DRAINED, FAILED, RUNNING, State
+from parley.pipelines.declared.trials import TrialResult
+from parley.pipelines.queries import SharedSession
 from parley.pipelines.verify import Verification
 from parley.types import Names, texts
 
@@ -34,12 +36,16 @@ class AsyncPipeline(AsyncJob):
     ...             print(change.flow, change.topic, change.what)
     ...         await pipeline.run()
 
-    Flows are named, or those meant that are `auto`: kinds `copy`, unless the file says otherwise.
+    Flows are named, or those meant that are `auto`: of the kinds `copy`, `ingest` and `sql`, unless
+    the file says otherwise.
     """
 
     def __init__(self, declaration: Declaration) -> None:
         self.declaration = declaration
         self._state = State(declaration.state)
+        self._session = SharedSession(
+            declaration.name, declaration.spark, declaration.state / "spark.log"
+        )
         self._running: dict[str, Running] = {}
         self._ended: set[str] = set()
         self._stopping = False
@@ -53,11 +59,12 @@ class AsyncPipeline(AsyncJob):
         return cls(read(path))
 
     async def close(self) -> None:
-        """End what runs, and close all clients. Idempotent."""
+        """End what runs, and close all clients, and Spark where it was started here. Idempotent."""
         self.stop()
         running, self._running = self._running, {}
         for one in running.values():
             await one.close()
+        await asyncio.to_thread(self._session.close)
 
     # -- verbs -------------------------------------------------------------------------------------
 
@@ -139,6 +146,21 @@ class AsyncPipeline(AsyncJob):
                 found[name] = one.found
         return found
 
+    async def test(self, flows: Names | None = None) -> list[TrialResult]:
+        """Run the tests of flows, named or all that have any: the records that are given are
+        written to embedded brokers, the flow reads them, and what it writes is compared.
+
+        Raises ConfigError where there is no test. No cluster of the file is asked.
+        """
+        from parley.pipelines.declared.testing import run_trial
+
+        known = self.declaration.flows
+        tested = tuple(name for name, flow in known.items() if flow.trial is not None)
+        names = self._chosen(flows) if flows else tested
+        if not names:
+            raise ConfigError(f"{self.declaration.path} has no [flow.NAME.test]")
+        return [await run_trial(self.declaration, name, self._session) for name in names]
+
     def different(self) -> list[str]:
         """Return the flows of this run that compared, and found a difference."""
         return [
@@ -168,7 +190,9 @@ class AsyncPipeline(AsyncJob):
     def _flow(self, name: str) -> Running:
         if name not in self._running:
             flows = self.declaration.flows
-            self._running[name] = flow_at_work(flows[name], self.declaration.clusters, flows)
+            self._running[name] = flow_at_work(
+                flows[name], self.declaration.clusters, flows, self._session
+            )
         return self._running[name]
 
     async def _run(self, name: str, one: Running) -> None:

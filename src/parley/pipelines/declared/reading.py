@@ -15,6 +15,13 @@ from parley.pipelines.declared import keys
 from parley.pipelines.declared.declaration import Compared, Declaration, Flow
 from parley.pipelines.declared.lines import line_of
 from parley.pipelines.declared.secrets import resolved
+from parley.pipelines.declared.streams import (
+    Surroundings,
+    cluster_texts,
+    query_options,
+    registry_texts,
+)
+from parley.pipelines.declared.trials import Trial
 from parley.pipelines.replay import ReplayOptions
 from parley.pipelines.replication import ReplicationOptions
 from parley.pipelines.verify import VerifyOptions
@@ -61,7 +68,7 @@ class _Reader:
         self._text, self._path, self._document = text, path, document
 
     def declaration(self) -> Declaration:
-        self._known((), self._document, ("pipeline", "cluster", "flow"))
+        self._known((), self._document, ("pipeline", "cluster", "registry", "spark", "flow"))
         pipeline = self._table(("pipeline",), self._document.get("pipeline"))
         self._known(("pipeline",), pipeline, keys.PIPELINE)
         name = pipeline.get("name")
@@ -70,19 +77,30 @@ class _Reader:
                 ("pipeline", "name"),
                 f"name={name!r} cannot be used: letters, digits, dots, dashes and underscores",
             )
-        clusters = {
-            found: self._cluster(found, self._table(("cluster", found), table))
+        settings = {
+            found: self._settings(found, self._table(("cluster", found), table))
             for found, table in self._tables("cluster").items()
         }
+        clusters = {
+            found: self._at(("cluster", found), partial(ClientOptions.from_properties, given))
+            for found, given in settings.items()
+        }
+        registries = {
+            found: self._registry(found, self._table(("registry", found), table))
+            for found, table in self._tables("registry").items()
+        }
+        state = self._state(name, pipeline)
+        texts = {found: cluster_texts(given) for found, given in settings.items()}
+        around = Surroundings(name, self._path.parent, state, texts, registries)
         flows = {
-            found: self._flow(name, found, self._table(("flow", found), table), clusters)
+            found: self._flow(found, self._table(("flow", found), table), around)
             for found, table in self._tables("flow").items()
         }
         for flow in flows.values():
             self._check_flow(flow, flows)
         if not flows:
             raise self._wrong((), "it has no [flow.NAME]: nothing is to be done")
-        return Declaration(self._path, name, self._state(name, pipeline), clusters, flows)
+        return Declaration(self._path, name, state, clusters, flows, self._spark())
 
     def _state(self, name: str, pipeline: Table) -> Path:
         given = pipeline.get("state", ".parley")
@@ -94,7 +112,8 @@ class _Reader:
 
     # -- clusters ----------------------------------------------------------------------------------
 
-    def _cluster(self, name: str, table: Table) -> ClientOptions:
+    def _settings(self, name: str, table: Table) -> Table:
+        """Return a cluster's settings, with secrets."""
         path = ("cluster", name)
         known = option_names(ClientOptions)
         found: dict[str, object] = {}
@@ -105,17 +124,37 @@ class _Reader:
             found[option] = self._at((*path, key), partial(resolved, key, value))
         if "bootstrap.servers" not in found and "bootstrap_servers" not in found:
             raise self._wrong(path, f'[cluster.{name}] has no "bootstrap.servers"')
-        return self._at(path, lambda: ClientOptions.from_properties(found))
+        return found
+
+    def _registry(self, name: str, table: Table) -> dict[str, str]:
+        """Return a schema registry's settings as options of Spark's data source."""
+        path = ("registry", name)
+        found = {
+            key: self._at((*path, key), partial(resolved, key, value))
+            for key, value in table.items()
+        }
+        if "@" in str(table.get("url", "")):
+            raise self._wrong(
+                (*path, "url"), 'url holds a login: give "basic.auth.user.info" = "env:NAME"'
+            )
+        return self._at(path, lambda: registry_texts(found))
+
+    def _spark(self) -> dict[str, str]:
+        """Return settings of Spark's session."""
+        table = self._tables("spark")
+        for key in table:
+            if key != "master" and not key.startswith("spark."):
+                raise self._wrong(
+                    ("spark", key), f'[spark] has no key "{key}": it has "master", and "spark...."'
+                )
+        return {
+            key: str(self._at(("spark", key), partial(resolved, key, value)))
+            for key, value in table.items()
+        }
 
     # -- flows -------------------------------------------------------------------------------------
 
-    def _flow(
-        self,
-        pipeline: str,
-        name: str,
-        table: Table,
-        clusters: Mapping[str, ClientOptions],
-    ) -> Flow:
+    def _flow(self, name: str, table: Table, around: Surroundings) -> Flow:
         path = ("flow", name)
         if not _NAME.fullmatch(name):
             raise self._wrong(path, f'"{name}" cannot be used: letters, digits, dots and dashes')
@@ -132,32 +171,47 @@ class _Reader:
             there = self._table((*path, side), table.get(side, {}))
             more = {key: value for key, value in there.items() if key != "cluster"}
             options |= self._options((*path, side), more, keys.SIDE_KEYS[kind, side], ("cluster",))
-            sides[side] = self._side(path, side, there, clusters)
+            sides[side] = self._side(path, side, there, around.clusters)
         source = sides["from"] or ""
         target = sides["to"] or source
-        auto = table.get("auto", kind == keys.COPY)
+        auto = table.get("auto", kind not in (keys.REPLAY, keys.VERIFY))
         if not isinstance(auto, bool):
             raise self._wrong((*path, "auto"), f"auto={auto!r} is neither true nor false")
-        made = self._at(path, lambda: _made(kind, f"{pipeline}-{name}", options))
+        if kind in keys.QUERIES:
+            both = source, target
+            query = self._at(path, lambda: query_options(name, kind, options, both, around))
+            return Flow(name, kind, auto, source, target, query, self._trial(path, table))
+        if "test" in table:
+            which = " and ".join(keys.QUERIES)
+            raise self._wrong((*path, "test"), f"only flows of the kinds {which} have a test")
+        made = self._at(path, lambda: _made(kind, f"{around.name}-{name}", options))
         return Flow(name, kind, auto, source, target, made)
+
+    def _trial(self, path: tuple[str, ...], table: Table) -> Trial | None:
+        if "test" not in table:
+            return None
+        path = (*path, "test")
+        given = self._options(path, self._table(path, table["test"]), keys.TEST, ())
+        return self._at(path, lambda: Trial(**given))
 
     def _side(
         self,
         path: tuple[str, ...],
         side: str,
         table: Table,
-        clusters: Mapping[str, ClientOptions],
+        clusters: Iterable[str],
     ) -> str | None:
         name = table.get("cluster")
+        known = list(clusters)
         if name is None and (
             side == "to" or "flow" in self._document["flow"][path[1]].get("to", {})
         ):
             return None
-        if name not in clusters:
-            hint = nearest_hint(str(name), list(clusters))
+        if name not in known:
+            hint = nearest_hint(str(name), known)
             what = f"cluster={name!r} is not declared" if name else f"{side} names no cluster"
             raise self._wrong((*path, side, "cluster"), f"{what}: [cluster.NAME].{hint}")
-        return name
+        return str(name)
 
     def _check_flow(self, flow: Flow, flows: Mapping[str, Flow]) -> None:
         if not isinstance(flow.options, Compared) or flow.options.flow is None:
@@ -178,10 +232,15 @@ class _Reader:
         others: Iterable[str],
     ) -> Table:
         self._known(path, table, [*known, *others])
-        return {
-            known[key].option: self._at((*path, key), partial(known[key].read, value))
-            for key, value in table.items()
-        }
+        found: Table = {}
+        for key, value in table.items():
+            option, read, inner = known[key]
+            here = (*path, key)
+            if inner is not None:
+                found[option] = self._options(here, self._table(here, value), inner, ())
+            else:
+                found[option] = self._at(here, partial(read, value))
+        return found
 
     # -- where -------------------------------------------------------------------------------------
 

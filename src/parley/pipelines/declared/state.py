@@ -3,9 +3,10 @@
     <state>/<pipeline>/lock       held by the run that is under way, with who it is
                        drain      somebody wants it to end
                        FLOW.json  how far a flow was when it was last looked at
+                       FLOW/v1/checkpoint  of a streaming query, which goes on from there
 
-What has been done stands in the targets, not here: without this folder a pipeline goes on all the
-same. The lock is the operating system's: it is gone with its process, however that ends.
+What the other kinds have done stands in the targets, not here: without this folder they go on all
+the same. The lock is the operating system's: it is gone with its process, however that ends.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ class RealCluster:
         """Wait, within bounds, until ZooKeeper and the others know that a broker is gone.
 
         Controllers before 2.2 compare which ids are there (KIP-380 is later): one that comes back
-        before they look was never away to them, and they never tell it of the cluster.
+        before they look was never away to them, and it never learns of the others.
         """
         if self.kraft:
             return

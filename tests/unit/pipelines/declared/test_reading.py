@@ -15,6 +15,7 @@ from parley.pipelines.declared.declaration import Compared, Declaration
 from parley.pipelines.declared.keys import moment
 from parley.pipelines.declared.lines import line_of
 from parley.pipelines.declared.reading import document_read, read, read_text
+from parley.pipelines.queries import DELTA, TOPIC, QueryOptions
 from parley.pipelines.replay import ReplayOptions
 from parley.pipelines.replication import ReplicationOptions
 
@@ -132,7 +133,7 @@ SECRET = '"file:SECRET"'
         (SECRET, '"file:/nowhere"', 15, "points to the file /nowhere"),
         (SECRET, '"hunter2"', 15, "is a secret and must not stand in the file"),
         (KIND, 'kind = "cpoy"', 18, 'Did you mean "copy"'),
-        (KIND, "", 17, "kind=None is not one of copy, replay, verify"),
+        (KIND, "", 17, "kind=None is not one of copy, ingest, sql, replay, verify"),
         (TOPICS, 'toppics = "x"', 19, '[flow.mirror.from] has no key "toppics"'),
         (TOPICS, 'topics = "("', 17, "topics_pattern"),
         ('cluster = "old"', 'cluster = "odl"', 19, "cluster='odl' is not declared"),
@@ -223,3 +224,144 @@ def test_what_is_no_size(wrong: object) -> None:
 def test_what_is_no_moment(wrong: object) -> None:
     with pytest.raises(ConfigError, match="no date and time"):
         moment(wrong)
+
+
+QUERIES = """
+[pipeline]
+name = "orders"
+
+[cluster.new]
+"bootstrap.servers" = "new:9093"
+sasl_mechanism = "PLAIN"
+
+[registry.main]
+url = "http://registry:8081"
+"basic.auth.user.info" = "env:REGISTRY_LOGIN"
+
+[spark]
+master = "local[2]"
+"spark.sql.shuffle.partitions" = 8
+
+[flow.lake]
+kind = "ingest"
+from.cluster = "new"
+from.topics = "orders|sales"
+from.value = { format = "avro", registry = "main", columns = ["a", "b"] }
+select = ["value.*", "offset"]
+where = "value.a > 0"
+to = { delta = "lake", partition-by = ["a"], evolve = "add-columns", storage = { region = "x" } }
+errors = { topic = "orders.dlq", max-per-task = 7 }
+watermark = { column = "timestamp", delay = "10 minutes" }
+trigger = "1 minute"
+
+[flow.totals]
+kind = "sql"
+from = { cluster = "new", topics = ["orders"], start = "latest", max-bytes-per-trigger = "1MiB" }
+sql = "select count(*) from input"
+to = { topic = "totals", key = "city", value = { format = "json" }, delivery = "exactly-once" }
+
+[flow.totals.test]
+given = [{ topic = "orders", value = "one" }]
+expect = [{ topic = "totals" }]
+"""
+
+
+@pytest.fixture
+def login(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGISTRY_LOGIN", "ann:hunter2")
+
+
+@pytest.mark.usefixtures("login")
+def test_queries_are_options_of_the_data_sources() -> None:
+    found = read_here(QUERIES)
+    assert found.spark == {"master": "local[2]", "spark.sql.shuffle.partitions": "8"}
+    assert "hunter2" not in repr(found)
+    lake, totals = found.flows["lake"].options, found.flows["totals"].options
+    assert isinstance(lake, QueryOptions)
+    assert isinstance(totals, QueryOptions)
+    assert (lake.name, lake.trigger, lake.output_mode) == ("orders-lake", "1 minute", "append")
+    assert lake.sql == "select value.*, offset from input where value.a > 0"
+    assert lake.watermark == ("timestamp", "10 minutes")
+    assert lake.checkpoint == Path(".parley/orders/lake/v1/checkpoint").resolve()
+    assert lake.source == {
+        "kafka.bootstrap.servers": "new:9093",
+        "kafka.sasl.mechanism": "PLAIN",
+        "subscribePattern": "orders|sales",
+        "startingOffsets": "earliest",
+        "failOnDataLoss": "true",
+        "schemaRegistryUrl": "http://registry:8081",
+        "schemaRegistryBasicAuthUserInfo": "ann:hunter2",
+        "valueFormat": "avro",
+        "valueColumns": "a,b",
+        "onSchemaError": "dead-letter",
+        "deadLetterTopic": "orders.dlq",
+        "deadLetterLimit": "7",
+    }
+    assert lake.sink.format == DELTA
+    assert lake.sink.options == {
+        "path": "lake", "partitionBy": "a", "mergeSchema": "true", "storage.region": "x",
+    }  # fmt: skip
+    assert totals.sink.format == TOPIC
+    assert (totals.sink.key, totals.output_mode) == ("city", "append")
+    assert totals.source["maxBytesPerTrigger"] == "1048576"
+    assert totals.sink.options == {
+        "kafka.bootstrap.servers": "new:9093",
+        "kafka.sasl.mechanism": "PLAIN",
+        "topic": "totals",
+        "delivery": "exactly-once",
+        "valueFormat": "json",
+        "valueFraming": "none",
+    }
+    trial = found.flows["totals"].trial
+    assert trial is not None
+    assert trial.given == [{"topic": "orders", "value": "one"}]
+    assert all(flow.auto for flow in found.flows.values())
+
+
+@pytest.mark.usefixtures("login")
+@pytest.mark.parametrize(
+    ("before", "after", "line", "says"),
+    [
+        ('"env:REGISTRY_LOGIN"', '"ann:hunter2"', 11, "is a secret and must not stand"),
+        ('"http://registry', '"http://ann:hunter2@registry', 10, "url holds a login"),
+        ("url =", "urls =", 9, "no option of a schema registry"),
+        ("master =", "mater =", 14, '[spark] has no key "mater"'),
+        ('registry = "main"', 'registry = "mian"', 17, 'Did you mean "main"'),
+        ("columns =", "colums =", 21, '[flow.lake.from.value] has no key "colums"'),
+        ('format = "avro", ', "", 17, "value has no format"),
+        ('"avro"', '"arvo"', 17, "arvo"),
+        ('topics = "orders|sales"', "topics = 1", 17, "from names no topics"),
+        ('topics = "orders|sales"', 'topics = "("', 17, "subscribePattern"),
+        ('delta = "lake"', 'dleta = "lake"', 24, 'Did you mean "delta"'),
+        ('delta = "lake", ', "", 17, "to has no place"),
+        ('delta = "lake"', 'delta = "lake", topic = "a"', 17, "to has topic and delta"),
+        ('delta = "lake"', 'delta = "lake", key = "a"', 17, "to has key, which is for topics"),
+        ("storage = { region", "catalog = { region", 17, "is not for delta"),
+        ('"add-columns"', '"all"', 17, "evolve='all' is not one of"),
+        ("max-per-task = 7", "max-per-task = -1", 17, "max-per-task=-1"),
+        ('delay = "10 minutes"', "delay = 10", 17, "watermark is like"),
+        ('"1 minute"', '"soon"', 17, 'trigger="soon" is neither'),
+        ('trigger = "1 minute"', 'transform = "module"', 17, "names no function"),
+        ('trigger = "1 minute"', 'output-mode = "update"', 17, "output-mode='update'"),
+        ('select = ["value.*", "offset"]', "select = []", 22, "[] is no SQL"),
+        ('sql = "select', 'sqll = "select', 32, 'has no key "sqll"'),
+        ('sql = "select count(*) from input"', "", 29, "sql is missing"),
+        ('key = "city"', 'storage = "x", key = "city"', 29, "which is for tables"),
+        ('delivery = "exactly-once"', 'delivery = "twice"', 29, "delivery"),
+        ('given = [{ topic = "orders", value', 'given = [{ topci = "orders", value', 35, "topci"),
+        ('given = [{ topic = "orders", value', "given = [{ value", 35, "names no topic"),
+        ("expect = [{ topic", "expect = [{ topics", 35, 'expect has no key "topics"'),
+    ],
+)
+def test_what_is_wrong_with_queries(before: str, after: str, line: int, says: str) -> None:
+    assert before in QUERIES
+    with pytest.raises(ConfigError) as raised:
+        read_here(QUERIES.replace(before, after, 1))
+    assert f"orders.toml, line {line}: " in str(raised.value)
+    assert says in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_only_queries_have_tests(whole: str) -> None:
+    with pytest.raises(ConfigError, match="only flows of the kinds ingest and sql have a test"):
+        read_here(whole + "\n[flow.mirror.test]\ngiven = []\n")

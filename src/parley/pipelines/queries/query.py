@@ -1,0 +1,235 @@
+"""A streaming query as a job: planned, run, ended in order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, NewTopic, TopicPartition
+from parley.errors import DiskFullError, JobError, KafkaError
+from parley.pipelines.blocking import AsyncJob
+from parley.pipelines.queries.checkpoint import committed
+from parley.pipelines.queries.failures import (
+    clearest_line,
+    failure_text,
+    is_disk_full,
+)
+from parley.pipelines.queries.following import follow, started
+from parley.pipelines.queries.frames import rows_of, writer_of
+from parley.pipelines.queries.options import COMPLETE, QueryOptions
+from parley.pipelines.queries.session import SharedSession
+from parley.pipelines.replication.plan import Finding, Plan, refuse
+from parley.pipelines.replication.topics import carry_out
+from parley.spark.lakes.options import LakeOptions
+from parley.spark.options.schema_table import DEAD_LETTER_TOPIC
+from parley.spark.options.subscription import select_partitions
+from parley.spark.options.table import TOPIC as TOPIC_OPTION
+from parley.spark.write.options import SinkOptions
+from parley.versions import Feature
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+Positions = Mapping[TopicPartition, int]
+MOST_REPLICAS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan(Plan):
+    """What would be created in the target, what was found, what is read, and what is written."""
+
+    reads: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Partitions and offsets that are left, of each topic."""
+    create_at_source: tuple[NewTopic, ...] = ()
+    columns: str = ""
+    """Of the rows that are written."""
+
+
+class AsyncQuery(AsyncJob):
+    """One streaming query, from topics to a topic or a table, in a session that may be shared."""
+
+    def __init__(self, options: QueryOptions, session: SharedSession) -> None:
+        self._options, self._session = options, session
+        self._reads = options.reads()
+        self._writes = options.writes()
+        self._source = AsyncClient(self._reads.client)
+        to_topic = isinstance(self._writes, SinkOptions)
+        self._target = AsyncClient(self._writes.client) if to_topic else None  # type: ignore[union-attr]
+        self._stopping = threading.Event()
+        self.records = 0
+        """Rows read by this process, in batches that are done."""
+
+    # -- verbs -------------------------------------------------------------------------------------
+
+    async def plan(self) -> QueryPlan:
+        """Return what is read, what would be created and written, and what is in the way. Starts
+        Spark, and changes nothing.
+        """
+        metadata = await self._source.metadata()
+        found = await self._plan_topics(metadata)
+        if any(one.stops for one in found.findings):
+            return found
+        columns, findings = await asyncio.to_thread(self._plan_rows)
+        return replace(found, columns=columns, findings=(*found.findings, *findings))
+
+    async def run(self) -> None:
+        """Run the query: to the end of what is there, or until `stop`.
+
+        Raises ConfigError where something stands in the way, JobError for what Spark fails with,
+        and DiskFullError.
+        """
+        metadata = await self._source.metadata()
+        plan = await self._plan_topics(metadata)
+        refuse(plan, (), "run")
+        if plan.create and self._target is not None:
+            await carry_out(self._target, plan)
+        if plan.create_at_source:
+            await carry_out(self._source, Plan(create=plan.create_at_source))
+        work = asyncio.ensure_future(asyncio.to_thread(self._work))
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.stop()
+            await asyncio.wait([work])
+            raise
+
+    def stop(self) -> None:
+        """Let `run` return when the batch that the query is at is done."""
+        self._stopping.set()
+
+    async def lag(self) -> int | None:
+        """Return the offsets that are left; None before the first batch."""
+        found = committed(self._options.checkpoint)
+        if found is None:
+            return None
+        ends = await self._ends(await self._source.metadata())
+        return _left(found.positions, ends)
+
+    async def close(self) -> None:
+        """Close clients. Idempotent."""
+        self.stop()
+        await self._source.close()
+        if self._target is not None:
+            await self._target.close()
+
+    # -- planning ----------------------------------------------------------------------------------
+
+    async def _plan_topics(self, metadata: ClusterMetadata) -> QueryPlan:
+        partitions = select_partitions(self._reads.subscription, metadata)
+        there = {tp.topic for tp in partitions}
+        missing = sorted(set(self._reads.subscription.wanted_topics() or ()) - there)
+        findings = [Finding(one, "no-topic", True, "it does not exist") for one in missing]
+        if not partitions and not missing:
+            text = f"no topic is there that it reads: {self._reads.subscription}"
+            findings.append(Finding(None, "no-topic", True, text))
+        widest = max((tp.partition + 1 for tp in partitions), default=1)
+        letters = self._reads.own[DEAD_LETTER_TOPIC]
+        return QueryPlan(
+            create=await self._missing_target(widest, findings),
+            create_at_source=await _missing(self._source, letters, widest),
+            reads=await self._reading(metadata, partitions),
+            findings=tuple(findings),
+        )
+
+    async def _reading(
+        self, metadata: ClusterMetadata, partitions: tuple[TopicPartition, ...]
+    ) -> dict[str, tuple[int, int]]:
+        ends = await self._ends(metadata, partitions)
+        done = committed(self._options.checkpoint)
+        positions: dict[TopicPartition, int] = dict(done.positions) if done is not None else {}
+        begins = await self._source.list_offsets(
+            {tp: EARLIEST for tp in partitions if tp not in positions}
+        )
+        positions |= {tp: one.offset for tp, one in begins.items()}
+        found = {}
+        for topic in sorted({tp.topic for tp in partitions}):
+            own = {tp: end for tp, end in ends.items() if tp.topic == topic}
+            found[topic] = (len(own), _left(positions, own))
+        return found
+
+    async def _ends(
+        self, metadata: ClusterMetadata, partitions: tuple[TopicPartition, ...] | None = None
+    ) -> dict[TopicPartition, int]:
+        wanted = partitions or select_partitions(self._reads.subscription, metadata)
+        ends = await self._source.list_offsets(dict.fromkeys(wanted, LATEST))
+        return {tp: one.offset for tp, one in ends.items()}
+
+    async def _missing_target(self, widest: int, findings: list[Finding]) -> tuple[NewTopic, ...]:
+        if self._target is None:
+            return ()
+        assert isinstance(self._writes, SinkOptions)
+        can = await self._target.supports(Feature.IDEMPOTENT_PRODUCER)
+        if self._writes.transactions is not None and not can:
+            text = 'the target has no transactions (Kafka 0.11): only "at-least-once" is left'
+            findings.append(Finding(None, "exactly-once", True, text))
+        count = self._options.sink.partitions
+        return await _missing(
+            self._target, self._writes.own[TOPIC_OPTION], widest if count < 1 else count
+        )
+
+    # -- Spark, in a thread ------------------------------------------------------------------------
+
+    def _plan_rows(self) -> tuple[str, list[Finding]]:
+        try:
+            schema = self._rows().schema
+            self._check_columns(schema)
+        except KafkaError as error:
+            return "", [Finding(None, "rows", True, str(error))]
+        return ", ".join(f"{one.name} {one.dataType.simpleString()}" for one in schema), []
+
+    def _rows(self) -> DataFrame:
+        try:
+            return rows_of(self._session.new(), self._options)
+        except KafkaError:
+            raise
+        except Exception as error:
+            raise self._explained(error) from error
+
+    def _check_columns(self, schema: StructType) -> None:
+        """Raise ConfigError for rows that do not go where they should."""
+        if isinstance(self._writes, LakeOptions):
+            from parley.spark.lakes.writer import LakeStreamWriter
+
+            overwrite = self._options.output_mode == COMPLETE
+            LakeStreamWriter(self._writes, schema, overwrite).plan()
+        else:
+            from parley.spark.write.writer import columns_to_write
+
+            columns_to_write(schema, self._writes)
+
+    def _work(self) -> None:
+        rows = self._rows()
+        before = self.records
+        try:
+            query = started(writer_of(rows, self._options).start)
+            follow(query, self._stopping.is_set, lambda done: self._count(before + done))
+        except Exception as error:
+            raise self._explained(error) from error
+
+    def _count(self, rows: int) -> None:
+        self.records = rows
+
+    def _explained(self, error: Exception) -> KafkaError:
+        text = failure_text(error)
+        name, log = self._options.name, self._session.log
+        if is_disk_full(text):
+            return DiskFullError(f"{name}: a disk is full; {clearest_line(text)}")
+        return JobError(f"{name} failed: {clearest_line(text)} (Spark's messages are in {log})")
+
+
+def _left(positions: Positions, ends: Positions) -> int:
+    return sum(max(0, end - positions.get(tp, 0)) for tp, end in ends.items())
+
+
+async def _missing(client: AsyncClient, topic: str | None, partitions: int) -> tuple[NewTopic, ...]:
+    """Return what creates a topic, if it is not there."""
+    if topic is None:
+        return ()
+    metadata = await client.metadata()
+    if topic in metadata.topics and metadata.topics[topic].partitions:
+        return ()
+    return (NewTopic(topic, partitions, min(MOST_REPLICAS, len(metadata.brokers))),)
