@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from parley import EARLIEST, LATEST, Client, FetchOptions, TopicPartition
 from parley.cli import main
 from parley.devcluster import LocalCluster
+from parley.errors import DataLossError
 from parley.pipelines.declared import AsyncPipeline
 from parley.registry import SchemaRegistryClient
 from parley.serdes import ColumnEncoder
@@ -167,7 +168,26 @@ def rows_of(table: Path) -> int:
     return len(DeltaTable(str(table)).to_pyarrow_table())
 
 
-Edit = Callable[[str], str]
+async def test_records_that_are_gone_are_data_loss(place: Place) -> None:
+    cluster, path = place
+    async with AsyncPipeline.from_file(path) as pipeline:
+        await pipeline.run(["lake"])
+    write(cluster, [("Bonn", 7.0)] * 4)
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+        ends = client.list_offsets({TopicPartition("orders", one): LATEST for one in range(2)})
+        client.delete_records({tp: found.offset for tp, found in ends.items()})
+    async with AsyncPipeline.from_file(path) as pipeline:
+        with pytest.raises(DataLossError, match="orders-lake: "):
+            await pipeline.run(["lake"])
+        assert (await pipeline.status())[0].state == "failed"
+
+
+async def test_what_begins_at_the_end_has_nothing_left(place: Place) -> None:
+    _, path = place
+    path.write_text(path.read_text().replace('"here", topics', '"here", start = "latest", topics'))
+    async with AsyncPipeline.from_file(path) as pipeline:
+        (read, *_) = await pipeline.plan(["totals"])
+        assert read.what == "2 partitions, 0 offsets"
 
 
 @pytest.mark.parametrize(

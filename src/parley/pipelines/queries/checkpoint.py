@@ -16,9 +16,10 @@ def committed(checkpoint: Path) -> Offsets | None:
     try:
         batch = max(int(one.name) for one in (checkpoint / "commits").iterdir() if _is_batch(one))
         lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
-        return Offsets.from_json(json.loads(lines[-1]))
+        found = json.loads(lines[-1])
     except (OSError, ValueError):
         return None  # none yet, or Spark is about to write it
+    return Offsets.from_json(found)
 
 
 def _is_batch(file: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _FULL = ("No space left on device", "Disk quota exceeded")
+_LOST = re.compile(r"parley\.errors[\w.]*\.(?:DataLoss|LogTruncation|TopicRecreated)Error")
 _LONGEST = 500
 
 
@@ -16,6 +17,11 @@ def failure_text(error: BaseException) -> str:
         parts += [str(getattr(cause, name, "") or "") for name in ("_desc", "_stackTrace")]
         cause = getattr(cause, "_cause", None)
     return "\n".join(parts) if any(parts) else str(error)
+
+
+def is_data_loss(text: str) -> bool:
+    """Return whether a failure is for records that are gone: parley's own errors say it."""
+    return _LOST.search(text) is not None
 
 
 def is_disk_full(text: str) -> bool:

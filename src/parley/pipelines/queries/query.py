@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, NewTopic, TopicPartition
-from parley.errors import DiskFullError, JobError, KafkaError
+from parley.errors import DataLossError, DiskFullError, JobError, KafkaError
 from parley.pipelines.blocking import AsyncJob
 from parley.pipelines.queries.checkpoint import committed
 from parley.pipelines.queries.failures import (
     clearest_line,
     failure_text,
+    is_data_loss,
     is_disk_full,
 )
 from parley.pipelines.queries.following import follow, started
@@ -79,8 +80,8 @@ class AsyncQuery(AsyncJob):
     async def run(self) -> None:
         """Run the query: to the end of what is there, or until `stop`.
 
-        Raises ConfigError where something stands in the way, JobError for what Spark fails with,
-        and DiskFullError.
+        Raises ConfigError where something stands in the way, DataLossError for records that are
+        gone, JobError for all else that Spark fails with, and DiskFullError.
         """
         metadata = await self._source.metadata()
         plan = await self._plan_topics(metadata)
@@ -141,10 +142,10 @@ class AsyncQuery(AsyncJob):
         ends = await self._ends(metadata, partitions)
         done = committed(self._options.checkpoint)
         positions: dict[TopicPartition, int] = dict(done.positions) if done is not None else {}
-        begins = await self._source.list_offsets(
-            {tp: EARLIEST for tp in partitions if tp not in positions}
-        )
-        positions |= {tp: one.offset for tp, one in begins.items()}
+        new = dict.fromkeys((tp for tp in partitions if tp not in positions), EARLIEST)
+        positions |= {tp: one.offset for tp, one in (await self._source.list_offsets(new)).items()}
+        if done is None and self._reads.start.everywhere == LATEST:
+            positions = ends
         found = {}
         for topic in sorted({tp.topic for tp in partitions}):
             own = {tp: end for tp, end in ends.items() if tp.topic == topic}
@@ -216,6 +217,8 @@ class AsyncQuery(AsyncJob):
     def _explained(self, error: Exception) -> KafkaError:
         text = failure_text(error)
         name, log = self._options.name, self._session.log
+        if is_data_loss(text):
+            return DataLossError(f"{name}: {clearest_line(text)}")
         if is_disk_full(text):
             return DiskFullError(f"{name}: a disk is full; {clearest_line(text)}")
         return JobError(f"{name} failed: {clearest_line(text)} (Spark's messages are in {log})")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUIET = "WARN"
+REDACTED = r"(?i)secret|password|token|access[.]?key|jaas|keystore.key|user.?info|registryurl"
+"""Options whose values Spark is not to show in plans and on its pages: its default knows fewer."""
 
 
 def start_session(name: str, settings: Mapping[str, str], log: Path) -> SparkSession:
@@ -89,7 +91,8 @@ class SharedSession:
     def _running(self) -> SparkSession:
         if not _is_running():
             self._is_ours = True
-            return start_session(self._name, self._settings, self.log)
+            settings = {"spark.redaction.regex": REDACTED, **self._settings}
+            return start_session(self._name, settings, self.log)
         from pyspark.sql import SparkSession
 
         found: SparkSession = SparkSession.builder.getOrCreate()

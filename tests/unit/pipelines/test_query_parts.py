@@ -1,0 +1,63 @@
+"""Parts of a query that need no Spark: its checkpoint, and what its failures are about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from parley.client import TopicPartition
+from parley.errors import ConfigError
+from parley.pipelines.queries.checkpoint import committed
+from parley.pipelines.queries.failures import clearest_line, is_data_loss, is_disk_full
+
+
+def checkpoint(folder: Path, commits: list[str], offsets: dict[int, object]) -> Path:
+    for name in ("commits", "offsets"):
+        (folder / name).mkdir()
+    for name in commits:
+        (folder / "commits" / name).write_text("v1\n{}")
+    for batch, found in offsets.items():
+        (folder / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps(found)}")
+    return folder
+
+
+def test_the_last_batch_that_is_committed_counts(tmp_path: Path) -> None:
+    folder = checkpoint(
+        tmp_path,
+        ["9", "10", ".10.crc", "metadata"],
+        {
+            9: {"a": {"0": 9}},
+            10: {"a": {"0": 10}, "@schemas": {"value": "id:1"}},
+            11: {"a": {"0": 11}},
+        },
+    )
+    found = committed(folder)
+    assert found is not None
+    assert found.positions == {TopicPartition("a", 0): 10}
+
+
+@pytest.mark.parametrize("commits", [[], [".0.crc"], ["7"]])
+def test_a_checkpoint_without_a_batch(tmp_path: Path, commits: list[str]) -> None:
+    assert committed(checkpoint(tmp_path, commits, {0: {"a": {"0": 9}}})) is None
+    assert committed(tmp_path / "nowhere") is None
+
+
+def test_a_checkpoint_of_another_source(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="these are not offsets of parley"):
+        committed(checkpoint(tmp_path, ["0"], {0: {"logOffset": 3}}))
+
+
+LOSS = """org.apache.spark.SparkException: [PYTHON_DATA_SOURCE_ERROR] Failed to latestOffset
+parley.errors.tree.TopicRecreatedError: orders is another topic
+    at org.apache.spark.Something
+Caused by: java.io.IOException: pipe"""
+
+
+def test_what_a_failure_is_about() -> None:
+    assert is_data_loss(LOSS)
+    assert clearest_line(LOSS) == "parley.errors.tree.TopicRecreatedError: orders is another topic"
+    assert not is_data_loss("a DataLossError of somebody else")
+    assert is_disk_full("java.io.IOException: No space left on device")
+    assert not is_disk_full(LOSS)
