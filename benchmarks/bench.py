@@ -124,8 +124,10 @@ class Bench:
         """Fill the topics that were asked for, with all columns in mind."""
         self.fill({topic: CODECS[topic] for topic in self.topics}, records=self.records)
 
-    def spark_job(self, job: str, topics: Sequence[str], *more: str) -> list[dict[str, Any]]:
-        """Run benchmarks.jobs.<job> in a Spark session of its own; return
+    def spark_job(
+        self, job: str, topics: Sequence[str], *more: str, artifacts: Sequence[str] = CONNECTOR
+    ) -> list[dict[str, Any]]:
+        """Run benchmarks.jobs.<job> in a Spark session of its own, with these jars; return
         the facts that it said.
         """
         if not Path(self.spark_python).exists():
@@ -133,7 +135,7 @@ class Bench:
                 f"benchmarks: {self.spark_python} is not there; make it with `python "
                 "tools/set_up.py --env .venv-spark42 --spark 4.2.0`"
             )
-        jars = ",".join(sorted(str(jar) for jar in jar_folder(CONNECTOR).glob("*.jar")))
+        jars = ",".join(sorted(str(jar) for jar in jar_folder(artifacts).glob("*.jar")))
         command = [self.spark_python, "-m", f"benchmarks.jobs.{job}"]
         command += [
             "--bootstrap",

@@ -20,6 +20,8 @@ and on two cores, side by side in one run, alternating:
 - ceiling:  the share of what Spark can take from any Python source: the same batches from memory
 - values:   the same with `.schema("value binary")` on four times as many records, and the fixed
             start of a job
+- typed:    Avro and JSON as columns, and Avro streamed into a table, against `from_avro`,
+            `from_json` and Spark's Parquet sink
 - latency:  a micro-batch of one row, parley against Spark's own connector
 - planning: 10,000 partitions planned, an idle stream's polls, and the memory of the process that
   does it
@@ -61,6 +63,7 @@ from benchmarks import (
     spark_processors,
     spark_read,
     spark_soak,
+    spark_typed,
     spark_values,
     spark_write,
     startup,
@@ -84,6 +87,7 @@ PARTS: dict[str, Part[Any]] = {
     "spark": Part(spark_read.measure, spark_read.report, reads_topics=True),
     "ceiling": Part(spark_ceiling.measure, spark_ceiling.report, reads_topics=True),
     "values": Part(spark_values.measure, spark_values.report, reads_topics=True),
+    "typed": Part(spark_typed.measure, spark_typed.report, reads_topics=True),
     "hot": Part(spark_hot.measure, spark_hot.report, reads_topics=True),
     "latency": Part(spark_latency.measure, spark_latency.report),
     "planning": Part(spark_planning.measure, spark_planning.report),
