@@ -54,6 +54,11 @@ async def test_two_members_share_and_one_takes_over(
     async with member(real_broker, topic_name, **options) as first:
         await eventually_async(lambda: first.read.total() == RECORDS * partitions)
         async with member(real_broker, topic_name, **options) as second:
+            # one partition is evenly shared before the second has joined, and a member that closes
+            # in the middle of a rebalance cannot commit
+            await eventually_async(
+                lambda: {one.consumer.health().state for one in (first, second)} == {"stable"}  # type: ignore[union-attr]
+            )
             await evenly_shared(partitions, first, second)
             await first.stop()
             await first.consumer.close()
