@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -12,12 +13,12 @@ from parley.net.blocking import Work
 T = TypeVar("T")
 
 
-class AsyncJob:
+class AsyncJob(ABC):
     """A job that is closed where its `async with` ends."""
 
+    @abstractmethod
     async def close(self) -> None:
         """Stop, and let go of everything. Idempotent."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ from parley.pipelines.checks import check_choice, check_number, size
 from parley.pipelines.declared.keys import SQL
 from parley.pipelines.queries import APPEND, DELTA, ICEBERG, TOPIC, QueryOptions, Sink
 from parley.registry import RegistryOptions
-from parley.spark.options.schema_table import REGISTRY_ROWS
+from parley.spark.options.schema_table import DEAD_LETTER, FAIL, NULL, REGISTRY_ROWS
 from parley.types import Secret
 
 Table = dict[str, object]
@@ -25,7 +25,6 @@ _OF_TABLES = (
 )  # fmt: skip
 _OF_TOPICS = ("to_key", "to_value", "delivery", "partitions")
 _EVOLVE = {"refuse": "false", "add-columns": "true"}
-_ON_ERROR = ("fail", "null", "dead-letter")
 
 
 class Surroundings(NamedTuple):
@@ -169,8 +168,8 @@ def _add_errors(found: dict[str, str], given: object) -> None:
     if given is None:
         return
     assert isinstance(given, dict)  # checked when it was read
-    mode = given.get("mode", "dead-letter" if "topic" in given else "fail")
-    check_choice("mode", mode, *_ON_ERROR)
+    mode = given.get("mode", DEAD_LETTER if "topic" in given else FAIL)
+    check_choice("mode", mode, FAIL, NULL, DEAD_LETTER)
     found["onSchemaError"] = mode
     if "topic" in given:
         found["deadLetterTopic"] = str(given["topic"])

@@ -81,11 +81,6 @@ class QueryOptions:
         self.reads()
         self.writes()
 
-    @property
-    def runs_forever(self) -> bool:
-        """Whether the query ends only when somebody ends it."""
-        return self.trigger != AVAILABLE_NOW
-
     def reads(self) -> SourceOptions:
         """Return what is read, as the data source has it."""
         return read_source_options(self.source_options(), Use.STREAM_READ)

@@ -58,8 +58,9 @@ class AsyncQuery(AsyncJob):
         self._reads = options.reads()
         self._writes = options.writes()
         self._source = AsyncClient(self._reads.client)
-        to_topic = isinstance(self._writes, SinkOptions)
-        self._target = AsyncClient(self._writes.client) if to_topic else None  # type: ignore[union-attr]
+        self._target = (
+            AsyncClient(self._writes.client) if isinstance(self._writes, SinkOptions) else None
+        )
         self._stopping = threading.Event()
         self.records = 0
         """Rows read by this process, in batches that are done."""
@@ -131,7 +132,7 @@ class AsyncQuery(AsyncJob):
         letters = self._reads.own[DEAD_LETTER_TOPIC]
         return QueryPlan(
             create=await self._missing_target(widest, findings),
-            create_at_source=await _missing(self._source, letters, widest),
+            create_at_source=_missing(metadata, letters, widest),
             reads=await self._reading(metadata, partitions),
             findings=tuple(findings),
         )
@@ -168,8 +169,10 @@ class AsyncQuery(AsyncJob):
             text = 'the target has no transactions (Kafka 0.11): only "at-least-once" is left'
             findings.append(Finding(None, "exactly-once", True, text))
         count = self._options.sink.partitions
-        return await _missing(
-            self._target, self._writes.own[TOPIC_OPTION], widest if count < 1 else count
+        return _missing(
+            await self._target.metadata(),
+            self._writes.own[TOPIC_OPTION],
+            widest if count < 1 else count,
         )
 
     # -- Spark, in a thread ------------------------------------------------------------------------
@@ -228,11 +231,10 @@ def _left(positions: Positions, ends: Positions) -> int:
     return sum(max(0, end - positions.get(tp, 0)) for tp, end in ends.items())
 
 
-async def _missing(client: AsyncClient, topic: str | None, partitions: int) -> tuple[NewTopic, ...]:
+def _missing(metadata: ClusterMetadata, topic: str | None, partitions: int) -> tuple[NewTopic, ...]:
     """Return what creates a topic, if it is not there."""
     if topic is None:
         return ()
-    metadata = await client.metadata()
     if topic in metadata.topics and metadata.topics[topic].partitions:
         return ()
     return (NewTopic(topic, partitions, min(MOST_REPLICAS, len(metadata.brokers))),)
