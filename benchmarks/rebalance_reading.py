@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from parley.client import AsyncConsumer, Client, NewTopic, TopicPartition
 
-TOPIC, PARTITIONS, RECORDS, VALUE_BYTES = "read-in-group", 4, 1_000_000, 100
+TOPIC, PARTITIONS, RECORDS, VALUE_BYTES = "read-in-group", 4, 4_000_000, 100
 POLL_RECORDS = 500
 """As Java's consumer has it by default."""
 WAYS = ("async-for", "getmany", "batches")
