@@ -43,7 +43,8 @@ def main() -> None:
     commits = {name: commit_of(folder) for name, folder in checkouts.items()}
     text = write_report(
         [report(found, commits)],
-        command=f"python -m benchmarks.against {commits['before']} --rounds {arguments.rounds}",
+        command=f"python -m benchmarks.against {commits['before']} --rounds {arguments.rounds} "
+        f"--records {arguments.records}",
         cores=2,
         rounds=arguments.rounds * arguments.repeat,
     )

@@ -36,7 +36,7 @@ from parley.errors import (
 )
 from parley.net import AdvancingClock
 
-from ..support import Polling, evenly_shared, eventually_async
+from ..support import Polling, evenly_shared, eventually_async, health_of
 from .members_in_time import GROUP, PARTITIONS, TOPIC, World, in_virtual_time
 
 RELEASES = pytest.mark.parametrize(
@@ -513,7 +513,7 @@ async def test_g40_the_leader_notices_partitions_that_were_added(world: World) -
 @in_virtual_time
 async def test_g40_a_topic_that_comes_later_is_read_then(world: World) -> None:
     async with world.member() as one:
-        await world.eventually(lambda: one.consumer.health().state == "stable")  # type: ignore[union-attr]
+        await world.eventually(lambda: health_of(one.consumer).state == "stable")
         await world.fill(1)
         await world.eventually(lambda: one.read.total() == PARTITIONS)
 

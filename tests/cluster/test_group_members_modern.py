@@ -29,7 +29,7 @@ from parley.errors import (
 )
 from parley.net import AdvancingClock
 
-from ..support import Polling, evenly_shared, eventually_async
+from ..support import Polling, evenly_shared, eventually_async, health_of
 
 GROUP, TOPIC, PARTITIONS = "readers", "shared", 4
 QUICK = ClusterSettings(
@@ -205,7 +205,7 @@ async def test_g55_a_poll_that_comes_too_late_finds_its_partitions_lost(
             consumer.subscribe([TOPIC], listener=watching)
             await consumer.getone()
             await clock.advance(61_000)
-            await eventually_async(lambda: consumer.health().state == "stale")  # type: ignore[union-attr]
+            await eventually_async(lambda: health_of(consumer).state == "stale")
             with pytest.raises(CommitFailedError, match="no member of group readers now"):
                 await consumer.commit()
             await consumer.getone()

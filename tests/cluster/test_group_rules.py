@@ -14,6 +14,7 @@ from parley.devcluster import ClusterSettings
 from parley.errors import BrokerError, CommitFailedError, ConfigError, KafkaError
 from parley.messages import LeaveGroupResponse
 
+from ..support import health_of
 from .lone_member import (
     CLASSIC,
     EVERYTHING,
@@ -55,13 +56,13 @@ def test_g1_members_of_one_client_look_their_coordinator_up_together(how: dict[s
             one.join(Seen(), client, **how)
         one.go_on(15_000)
         assert len(one.cluster.requests("FindCoordinator")) == 1
-        assert {consumer.health().state for consumer in one.consumers} == {"stable"}  # type: ignore[union-attr]
+        assert {health_of(consumer).state for consumer in one.consumers} == {"stable"}
         (beat, *_) = one.cluster.requests("ConsumerGroupHeartbeat" if how else "Heartbeat")
         one.cluster.clear_requests()
         one.cluster.move_group_coordinator(GROUP, to=3 - beat.broker)
         one.go_on(15_000)
         assert len(one.cluster.requests("FindCoordinator")) == 1
-        assert {consumer.health().state for consumer in one.consumers} == {"stable"}  # type: ignore[union-attr]
+        assert {health_of(consumer).state for consumer in one.consumers} == {"stable"}
 
 
 def test_g2_a_slow_fetch_holds_no_heartbeat_up() -> None:
@@ -203,7 +204,7 @@ def test_g42_a_topic_that_goes_before_its_position_is_known_is_no_error_of_a_pol
         one.cluster.faults.clear()
         one.go_on(8_000)  # raises what a poll raises
         assert reader.assignment() == {gone}
-        assert reader.health().stalled == (gone,)  # type: ignore[union-attr]
+        assert health_of(reader).stalled == (gone,)
         one.go_on(20_000)
         assert ("revoked", [str(gone)]) in seen.calls
         assert not reader.assignment()

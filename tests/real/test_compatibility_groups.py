@@ -13,7 +13,7 @@ from parley.errors import UnsupportedVersionError
 from parley.testing.realbroker import RealCluster
 from parley.testing.realbroker.releases import version_tuple
 
-from ..support import evenly_shared, eventually_async
+from ..support import evenly_shared, eventually_async, health_of
 from .compat.document import MEMBERS
 from .test_group_members_real import member
 
@@ -57,7 +57,7 @@ async def test_two_members_share_and_one_takes_over(
             # one partition is evenly shared before the second has joined, and a member that closes
             # in the middle of a rebalance cannot commit
             await eventually_async(
-                lambda: {one.consumer.health().state for one in (first, second)} == {"stable"}  # type: ignore[union-attr]
+                lambda: {health_of(one.consumer).state for one in (first, second)} == {"stable"}
             )
             await evenly_shared(partitions, first, second)
             await first.stop()

@@ -13,7 +13,7 @@ import pytest
 from parley.client import AsyncConsumer, Client, NewTopic, ProduceOptions, TopicPartition
 from parley.testing.realbroker import RealCluster
 
-from ..support import Polling, evenly_shared, eventually_async
+from ..support import Polling, evenly_shared, eventually_async, health_of
 
 RELEASES = ("0.11.0.3", "2.1.1", "2.4.1", "3.9.1", "4.3.0")
 OLD = ("0.9.0.1", "0.10.0.1")
@@ -125,7 +125,7 @@ async def test_on_old_brokers_the_second_takes_over_from_the_first(
         async with member(old_broker, topic_name) as first:
             await eventually_async(lambda: first.read.total() == 10)
             async with member(old_broker, topic_name) as second:
-                await eventually_async(lambda: second.consumer.health().state == "stable")  # type: ignore[union-attr]
+                await eventually_async(lambda: health_of(second.consumer).state == "stable")
                 await evenly_shared(1, first, second)
                 leaving, staying = (first, second) if first.owned else (second, first)
                 await leaving.stop()

@@ -4,7 +4,7 @@ fixtures that last, members.
 
 from __future__ import annotations
 
-from .members import Polling, evenly_shared
+from .members import Polling, evenly_shared, health_of
 from .patience import GENEROUS_MS, GENEROUS_S, PATIENCE, eventually, eventually_async
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "evenly_shared",
     "eventually",
     "eventually_async",
+    "health_of",
 ]

@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from parley.client import AsyncConsumer
+from parley.client import AsyncConsumer, GroupHealth
 
 from .patience import eventually_async
 
@@ -39,6 +39,13 @@ class Polling:
         await asyncio.wait([self._task])
         if not self._task.cancelled():
             self._task.result()
+
+
+def health_of(consumer: AsyncConsumer) -> GroupHealth:
+    """Return the health of a consumer that has subscribed."""
+    health = consumer.health()
+    assert health is not None, "it has not subscribed"
+    return health
 
 
 async def evenly_shared(
