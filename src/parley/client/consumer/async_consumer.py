@@ -237,7 +237,7 @@ class AsyncConsumer:
         Waits until metadata is as new as the committed epoch; raises RequestTimedOut when it does
         not get there.
         """
-        return (await self._core.group.committed([partition]))[partition]
+        return (await self._core.group.committed([arguments.partition(partition)]))[partition]
 
     # -- reading -----------------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ class ConsumerCore:
         self._unplaced = list(self._parts.values())
         self.stock.keep(self._parts)
         if self._fetch is not None:
-            self._fetch.replace(self._parts.values())
+            self._fetch.replace(self._parts)
             if not held:
                 self._place()
 

@@ -181,7 +181,7 @@ class ConsumerGroup:
         A member of the consumer protocol says who it is; with an epoch that is over it asks again,
         and as nobody where it is no member any more (G57).
         """
-        partitions, group_id = arguments.partitions(partitions), self.id("committed")
+        group_id = self.id("committed")
         if self._cluster is None:
             raise LocalProtocolError(
                 "this consumer is not started: await start(), or use it in an `async with` block"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping
 
 from parley.client.cluster.core import Cluster
 from parley.client.fetch.fetcher import Fetcher
@@ -39,15 +39,13 @@ class AssignedFetch:
             await self._fetcher.close()
             await self._fetcher.end_sessions()
 
-    def replace(self, parts: Iterable[PartitionFetch]) -> None:
+    def replace(self, parts: Mapping[TopicPartition, PartitionFetch]) -> None:
         """Read these partitions from now on, and no others."""
-        parts = list(parts)
-        self._want_topics(parts)
         self._fetcher.replace(parts)
+        self._want_topics()
 
-    def _want_topics(self, parts: Iterable[PartitionFetch] | None = None) -> None:
-        parts = self._fetcher.parts.values() if parts is None else parts
-        self.cluster.schedule.want({part.tp.topic for part in parts})
+    def _want_topics(self) -> None:
+        self.cluster.schedule.want({tp.topic for tp in self._fetcher.parts})
 
     # -- handing out -------------------------------------------------------------------------------
 

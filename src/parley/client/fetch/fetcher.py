@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
 from typing import TypeVar, TypeVarTuple
 
 from parley.client.cluster.change import Change
@@ -87,16 +87,15 @@ class Fetcher:
         self._interest.close()
         self._interest.enter_context(self.cluster.interested(self.parts))
 
-    def replace(self, parts: Iterable[PartitionFetch]) -> None:
+    def replace(self, parts: Mapping[TopicPartition, PartitionFetch]) -> None:
         """Read these partitions from now on, and no others."""
-        new = {part.tp: part for part in parts}
         for tp, part in self.parts.items():
-            if new.get(tp) is not part:
+            if parts.get(tp) is not part:
                 self._queue.drop(part)
                 part.flight = None
                 self._stopped.discard(tp)
-        self.parts = new
-        self._loose = {tp: part for tp, part in new.items() if not part.busy}
+        self.parts = dict(parts)
+        self._loose = {tp: part for tp, part in parts.items() if part.flight is None}
         self._stirred += 1
         self.register_interest()
         self.kick_soon()  # a listener that waits to hear of them comes first

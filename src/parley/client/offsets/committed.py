@@ -291,7 +291,8 @@ def _read_committed(
     code = getattr(group, "error_code", 0)
     if code:
         raise broker_error(code, api="OFFSET_FETCH", version=version)
-    names = {cluster.view.topic_id(tp.topic): tp.topic for tp in wanted or ()}
+    topics = {tp.topic for tp in wanted or ()}
+    names = {cluster.view.topic_id(topic): topic for topic in topics}
     found: Offsets = dict.fromkeys(wanted or ())
     errors = []
     for topic in group.topics:

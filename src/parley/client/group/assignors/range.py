@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 from parley.client.group.assignors.base import (
     Assignment,
@@ -50,20 +51,21 @@ class RangeAssignor:
         }
         owners: dict[str, Sequence[int]] = {}
         for alike in _divided_alike(topics, by_topic):
-            shares = _Shares(by_topic[alike[0]], len(topics[alike[0]]))
+            divided = _Shares(by_topic[alike[0]], len(topics[alike[0]]))
             if near and len(alike) > 1:
                 common = [
                     frozenset.intersection(*each)
                     for each in zip(*map(topics.__getitem__, alike), strict=True)
                 ]
-                shares.match_partitions(common, rack_of)
+                divided.match_partitions(common, rack_of)
             elif alike[0] in near:
-                shares.match_members(topics[alike[0]], rack_of)
-            owners.update(dict.fromkeys(alike, shares.filled()))
+                divided.match_members(topics[alike[0]], rack_of)
+            owners.update(dict.fromkeys(alike, divided.filled()))
         given: Assignment = {member.member_id: [] for member in ordered}
         for topic in by_topic:
+            shares = [given[member.member_id] for member in ordered]
             for index, place in enumerate(owners[topic]):
-                given[ordered[place].member_id].append(TopicPartition(topic, index))
+                shares[place].append(TopicPartition(topic, index))
         return given
 
 
@@ -131,9 +133,12 @@ class _Shares:
 
     def filled(self) -> list[int]:
         """Give each subscriber in its turn what is left, and return the owner of each partition."""
-        free = deque(index for index, owner in enumerate(self._owners) if owner is None)
-        for place in self._count:
-            self._take(place, free)
+        free = iter([index for index, owner in enumerate(self._owners) if owner is None])
+        for place, count in self._count.items():
+            one_more = count <= self._each and self._one_more > 0
+            self._one_more -= one_more
+            for index in islice(free, max(self._each - count, 0) + one_more):
+                self._owners[index] = place
         return [owner for owner in self._owners if owner is not None]
 
     def _take(self, place: int, free: deque[int]) -> None:

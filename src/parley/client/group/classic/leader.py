@@ -22,6 +22,7 @@ FEW = {"range": 1_500, "roundrobin": 1_500, "sticky": 500, "cooperative-sticky":
 FEW_MEMBERS = 500
 """So many subscriptions are decoded in about as long."""
 
+NO_RACKS: Racks = frozenset()
 Shape = Mapping[str, tuple[bytes, Sequence[Racks]]]
 """What an assignment rests on: of each topic its id, and the racks of each partition's replicas."""
 
@@ -33,13 +34,11 @@ def shape_of(view: ClusterMetadata, topics: Iterable[str], *, racks: bool) -> Sh
         topic = view.topics.get(name)
         if topic is not None and topic.partitions:
             of = topic.partitions
-            found[name] = (
-                topic.topic_id,
-                [
-                    _racks(view, of[at].replicas) if racks and at in of else frozenset()
-                    for at in range(max(of) + 1)
-                ],
-            )
+            places: list[Racks] = [NO_RACKS] * (max(of) + 1)
+            if racks:
+                for at, partition in of.items():
+                    places[at] = _racks(view, partition.replicas)
+            found[name] = topic.topic_id, places
     return found
 
 
