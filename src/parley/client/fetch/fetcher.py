@@ -95,7 +95,7 @@ class Fetcher:
                 part.flight = None
                 self._stopped.discard(tp)
         self.parts = dict(parts)
-        self._loose = {tp: part for tp, part in parts.items() if part.flight is None}
+        self._loose = {tp: part for tp, part in parts.items() if not part.busy}
         self._stirred += 1
         self.register_interest()
         self.kick_soon()  # a listener that waits to hear of them comes first

@@ -12,7 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from parley.client.group.assignors.base import (
@@ -62,8 +62,8 @@ class RangeAssignor:
                 divided.match_members(topics[alike[0]], rack_of)
             owners.update(dict.fromkeys(alike, divided.filled()))
         given: Assignment = {member.member_id: [] for member in ordered}
+        shares = [given[member.member_id] for member in ordered]
         for topic in by_topic:
-            shares = [given[member.member_id] for member in ordered]
             for index, place in enumerate(owners[topic]):
                 shares[place].append(TopicPartition(topic, index))
         return given
@@ -95,13 +95,16 @@ class _Shares:
         self._count = dict.fromkeys(places, 0)
         self._owners: list[int | None] = [None] * partitions
 
-    def _has_room(self, place: int) -> bool:
-        return self._count[place] < self._each + (self._one_more > 0)
+    def _room(self, place: int) -> int:
+        count = self._count[place]
+        return max(self._each - count, 0) + (count <= self._each and self._one_more > 0)
 
-    def _give(self, index: int, place: int) -> None:
-        self._owners[index] = place
-        self._count[place] += 1
-        self._one_more -= self._count[place] > self._each
+    def _give(self, indexes: Sequence[int], place: int) -> None:
+        before = self._count[place]
+        for index in indexes:
+            self._owners[index] = place
+        self._count[place] += len(indexes)
+        self._one_more -= before <= self._each < self._count[place]
 
     def match_partitions(self, racks: Sequence[Racks], rack_of: Sequence[str | None]) -> None:
         """Give each partition to the first subscriber with room in one of its
@@ -113,11 +116,11 @@ class _Shares:
         for index, near in enumerate(racks):
             queues = [waiting[rack] for rack in (None, *near) if rack in waiting]
             for queue in queues:
-                while queue and not self._has_room(queue[0]):
+                while queue and not self._room(queue[0]):
                     queue.popleft()
             first = min((queue[0] for queue in queues if queue), default=None)
             if first is not None:
-                self._give(index, first)
+                self._give([index], first)
 
     def match_members(self, racks: Sequence[Racks], rack_of: Sequence[str | None]) -> None:
         """Give each subscriber the first free partitions in its rack; one
@@ -125,7 +128,7 @@ class _Shares:
         """
         places = {rack_of[place] for place in self._count}
         free = {
-            rack: deque(index for index, near in enumerate(racks) if rack is None or rack in near)
+            rack: iter([index for index, near in enumerate(racks) if rack is None or rack in near])
             for rack in places
         }
         for place in self._count:
@@ -133,16 +136,11 @@ class _Shares:
 
     def filled(self) -> list[int]:
         """Give each subscriber in its turn what is left, and return the owner of each partition."""
-        free = iter([index for index, owner in enumerate(self._owners) if owner is None])
-        for place, count in self._count.items():
-            one_more = count <= self._each and self._one_more > 0
-            self._one_more -= one_more
-            for index in islice(free, max(self._each - count, 0) + one_more):
-                self._owners[index] = place
+        free = iter(range(len(self._owners)))
+        for place in self._count:
+            self._take(place, free)
         return [owner for owner in self._owners if owner is not None]
 
-    def _take(self, place: int, free: deque[int]) -> None:
-        while free and self._has_room(place):
-            index = free.popleft()
-            if self._owners[index] is None:
-                self._give(index, place)
+    def _take(self, place: int, free: Iterator[int]) -> None:
+        without_owner = (index for index in free if self._owners[index] is None)
+        self._give(list(islice(without_owner, self._room(place))), place)

@@ -22,7 +22,6 @@ FEW = {"range": 1_500, "roundrobin": 1_500, "sticky": 500, "cooperative-sticky":
 FEW_MEMBERS = 500
 """So many subscriptions are decoded in about as long."""
 
-NO_RACKS: Racks = frozenset()
 Shape = Mapping[str, tuple[bytes, Sequence[Racks]]]
 """What an assignment rests on: of each topic its id, and the racks of each partition's replicas."""
 
@@ -34,7 +33,7 @@ def shape_of(view: ClusterMetadata, topics: Iterable[str], *, racks: bool) -> Sh
         topic = view.topics.get(name)
         if topic is not None and topic.partitions:
             of = topic.partitions
-            places: list[Racks] = [NO_RACKS] * (max(of) + 1)
+            places: list[Racks] = [frozenset()] * (max(of) + 1)
             if racks:
                 for at, partition in of.items():
                     places[at] = _racks(view, partition.replicas)
