@@ -161,6 +161,9 @@ CLIENT = {
     "delete_topics": Call(
         {"names": [], "timeout_ms": 20_000}, {"names": (*NAMES, None), "timeout_ms": TIMEOUTS}
     ),
+    "authorized_operations": Call(
+        {"topics": ["t"], "timeout_ms": 20_000}, {"topics": (*NAMES, None), "timeout_ms": TIMEOUTS}
+    ),
     "list_offsets": Call(
         {"specs": {TP: EARLIEST}, "isolation_level": "read_committed", "timeout_ms": 20_000},
         {

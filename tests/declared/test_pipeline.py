@@ -78,7 +78,9 @@ async def test_it_is_planned_run_and_drained(sides: Sides) -> None:
         planned = await pipeline.plan(["copy", "again", "proof"])
         assert [(one.flow, one.change, one.topic) for one in planned if one.change != "read"] == [
             ("copy", "create", TOPIC),
+            ("copy", "rights", TOPIC),
             ("again", "create", "again"),
+            ("again", "rights", TOPIC),
             ("proof", "compare", "what copy copied"),
         ]
         assert not any(one.stops for one in planned)
@@ -188,7 +190,7 @@ def command(sides: Sides, capsys: pytest.CaptureFixture[str]) -> Command:
 def test_the_commands(sides: Sides, command: Command) -> None:
     old, new, path = sides
     code, rows, err = command("plan")
-    assert (code, [row["change"] for row in rows]) == (0, ["create"])
+    assert (code, [row["change"] for row in rows]) == (0, ["create", "rights"])
     digest = err.split()[-1]
     assert command("run", "--plan", "0" * 12)[0] == 2
 
@@ -240,7 +242,7 @@ def test_a_signal_ends_it_in_order(sides: Sides, sent: signal.Signals, code: int
 def test_blocking_code_has_the_same(sides: Sides) -> None:
     _, new, path = sides
     with Pipeline.from_file(path) as pipeline:
-        assert [one.change for one in pipeline.plan()] == ["create"]
+        assert [one.change for one in pipeline.plan()] == ["create", "rights"]
         running = threading.Thread(target=pipeline.run)
         running.start()
         eventually(lambda: copied(new) == 300)

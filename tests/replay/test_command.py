@@ -51,7 +51,7 @@ def test_from_plan_to_status(cluster: LocalCluster, replay: Run) -> None:
     code, rows, _ = replay("plan", *topics)
     assert code == 0
     assert [(row["kind"], row["topic"]) for row in rows] == [
-        ("read", TOPIC), ("read", TOPIC), ("create", "again")
+        ("read", TOPIC), ("read", TOPIC), ("create", "again"), ("rights", TOPIC)
     ]  # fmt: skip
     assert rows[0]["what"].startswith("partition 0, offsets 0 to ")
     code, rows, err = replay("run", *topics, "--rate", "1MB")

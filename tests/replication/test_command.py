@@ -59,7 +59,10 @@ def test_a_move_from_plan_to_groups(
         committing.alter_group_offsets("nightly", {TopicPartition(TOPIC, 1): 6})
     code, rows, _ = replicate("plan", "--topic", TOPIC)
     assert code == 0
-    assert [(row["topic"], row["kind"], row["stops"]) for row in rows] == [(TOPIC, "create", False)]
+    assert [(row["topic"], row["kind"], row["stops"]) for row in rows] == [
+        (TOPIC, "create", False),
+        (TOPIC, "rights", False),
+    ]
     with client(target) as looking:
         assert not looking.metadata().topics
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from parley.client import Client, NewTopic
+from parley.client import AclOperation, Client, NewTopic
 from parley.devcluster import ClusterSettings, LocalCluster
+from parley.devcluster.handlers import h03_metadata
 from parley.errors import ConfigError
 from parley.pipelines.replication import AsyncReplication
 
@@ -121,3 +122,27 @@ async def test_the_same_cluster_is_no_target(source: LocalCluster) -> None:
     async with AsyncReplication(connection(source), connection(source), options()) as made:
         with pytest.raises(ConfigError, match="the same cluster"):
             await made.run(until_caught_up=True)
+
+
+async def test_a_right_that_is_missing_stops_before_anything_is_changed(
+    source: LocalCluster, target: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(source, TOPIC, 3)
+    create(source, "new", 1)
+    create(target, TOPIC, 2)
+    reads_and_describes = 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
+    monkeypatch.setattr(h03_metadata, "TOPIC_OPERATIONS", reads_and_describes)
+    wanted = options(topics=[TOPIC, "new"])
+    async with AsyncReplication(connection(source), connection(target), wanted) as made:
+        assert [(one.topic, one.stops, one.text) for one in (await made.plan()).rights] == [
+            (None, False, "the source's user may Read and Describe 2 topics"),
+            (TOPIC, True, "the target's user may not Write and Alter it, and needs Write, Describe "
+             "and Alter: add ACLs"),
+        ]  # fmt: skip
+        with pytest.raises(ConfigError, match=rf"{TOPIC}: .* may not Write and Alter .*\[rights\]"):
+            await made.run(until_caught_up=True)
+        assert topics(target) == {TOPIC}
+    accepting = options(topics=[TOPIC, "new"], accept=["rights"])
+    async with AsyncReplication(connection(source), connection(target), accepting) as made:
+        await made.run(until_caught_up=True)
+        assert topics(target) >= {TOPIC, "new"}

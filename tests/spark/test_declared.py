@@ -109,9 +109,11 @@ async def test_avro_becomes_a_table_and_totals_in_a_topic(place: Place) -> None:
         assert planned == {
             ("lake", "read", "orders", "2 partitions, 4 offsets"),
             ("lake", "create", "orders.dlq", "2 partitions, 1 replicas"),
+            ("lake", "rights", "orders", "the source's user may Read and Describe it"),
             ("lake", "write", None, "city string, amount double, partition int, offset bigint"),
             ("totals", "read", "orders", "2 partitions, 4 offsets"),
             ("totals", "create", "totals", "2 partitions, 1 replicas"),
+            ("totals", "rights", "orders", "the source's user may Read and Describe it"),
             ("totals", "write", None, "key string, value struct<city:string,total:double>"),
         }
         assert not (path.parent / "lake").exists()

@@ -136,7 +136,7 @@ def plan_rows(found: Plan) -> Iterator[dict[str, object]]:
     for name, count in found.add_partitions.items():
         text = f"partitions up to {count}"
         yield {"topic": name, "kind": "add-partitions", "stops": False, "what": text}
-    for one in found.findings:
+    for one in (*found.rights, *found.findings):
         yield {"topic": one.topic, "kind": one.code, "stops": one.stops, "what": one.text}
 
 

@@ -18,6 +18,7 @@ _NAMES = {
     "parley.client.admin.described_groups": ("GroupDescription", "MemberDescription"),
     "parley.client.admin.group_lag": ("PartitionLag",),
     "parley.client.admin.groups": ("GroupListing",),
+    "parley.client.admin.rights": ("AclOperation",),
     "parley.client.async_client": ("AsyncClient",),
     "parley.client.client": ("Client",),
     "parley.client.cluster.view": (
@@ -150,6 +151,7 @@ if TYPE_CHECKING:
     )
     from parley.client.admin.group_lag import PartitionLag as PartitionLag
     from parley.client.admin.groups import GroupListing as GroupListing
+    from parley.client.admin.rights import AclOperation as AclOperation
     from parley.client.async_client import AsyncClient as AsyncClient
     from parley.client.client import Client as Client
     from parley.client.cluster.connecting import connect_options as connect_options

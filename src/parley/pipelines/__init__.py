@@ -15,11 +15,12 @@ verify/      compares topics of two clusters
 queries/     streaming queries of Spark, from topics to a topic or a table
 declared/    what a file says that is to be done, by these
 checks       options that jobs share
+rights       what users of clusters need on topics, and may
 attempts     how long a job tries again after trouble that may pass
 blocking     a job for blocking code
 
 Map: `demo` is the job: `environments` run brokers, `feed` writes, `job` is Spark, `scenario` what
 happens meanwhile, `counting` and `account` the balance, `progress` the display. `inputs` reads
 files. `replication`, `replay`, `verify` and `queries` are jobs of their own; they share
-`attempts`, `blocking` and `checks`, and `declared` runs them.
+`attempts`, `blocking`, `checks` and `rights`, and `declared` runs them.
 """

@@ -146,7 +146,7 @@ def test_the_calls_that_take_several_names_are_these() -> None:
     clients = {f"{kind}.{call}" for kind in ("AsyncClient", "Client") for call in (
         "__init__(require)", "metadata(topics)", "delete_topics(names)", "list_groups(states)",
         "list_groups(types)", "describe_groups(group_ids)", "delete_groups(group_ids)",
-        "remove_members(members)",
+        "remove_members(members)", "authorized_operations(topics)",
     )}  # fmt: skip
     owned = {f"{kind}.{call}" for kind in ("AsyncTransactions", "Transactions") for call in (
         "fence(transactional_ids)", "describe(transactional_ids)",

@@ -12,6 +12,7 @@ from parley.client.admin import (
     group_members,
     group_offsets,
     groups,
+    rights,
     topics,
 )
 from parley.client.admin.calls import of_client
@@ -23,6 +24,7 @@ class AsyncAdministration:
 
     create_topics = of_client(topics.create_topics)
     delete_topics = of_client(topics.delete_topics)
+    authorized_operations = of_client(rights.authorized_operations)
     list_groups = of_client(groups.list_groups)
     describe_groups = of_client(described_groups.describe_groups)
     delete_groups = of_client(groups.delete_groups)
@@ -38,6 +40,7 @@ class Administration:
 
     create_topics = blocking(AsyncAdministration.create_topics)
     delete_topics = blocking(AsyncAdministration.delete_topics)
+    authorized_operations = blocking(AsyncAdministration.authorized_operations)
     list_groups = blocking(AsyncAdministration.list_groups)
     describe_groups = blocking(AsyncAdministration.describe_groups)
     delete_groups = blocking(AsyncAdministration.delete_groups)

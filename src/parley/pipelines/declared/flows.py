@@ -256,6 +256,6 @@ def _changes(flow: Flow, plan: Plan, accepted: object) -> Iterator[PlannedChange
         what = f"partitions up to {count}"
         yield PlannedChange(flow.name, flow.kind, name, "add-partitions", False, what)
     stopping = plan.stopping(tuple(accepted))  # type: ignore[arg-type]
-    for one in plan.findings:
+    for one in (*plan.rights, *plan.findings):
         stops = one in stopping
         yield PlannedChange(flow.name, flow.kind, one.topic, one.code, stops, one.text)

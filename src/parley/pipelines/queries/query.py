@@ -24,6 +24,7 @@ from parley.pipelines.queries.options import COMPLETE, QueryOptions
 from parley.pipelines.queries.session import SharedSession
 from parley.pipelines.replication.plan import Finding, Plan, refuse
 from parley.pipelines.replication.topics import carry_out
+from parley.pipelines.rights import READING, WRITING, rights_of
 from parley.spark.lakes.options import LakeOptions
 from parley.spark.options.schema_table import DEAD_LETTER_TOPIC
 from parley.spark.options.subscription import select_partitions
@@ -130,12 +131,26 @@ class AsyncQuery(AsyncJob):
             findings.append(Finding(None, "no-topic", True, text))
         widest = max((tp.partition + 1 for tp in partitions), default=1)
         letters = self._reads.own[DEAD_LETTER_TOPIC]
+        create = await self._missing_target(widest, findings)
         return QueryPlan(
-            create=await self._missing_target(widest, findings),
+            create=create,
             create_at_source=_missing(metadata, letters, widest),
             reads=await self._reading(metadata, partitions),
             findings=tuple(findings),
+            rights=await self._rights([*sorted(there), *missing], letters, create),
         )
+
+    async def _rights(
+        self, topics: list[str], letters: str | None, create: tuple[NewTopic, ...]
+    ) -> tuple[Finding, ...]:
+        reads = dict.fromkeys(topics, READING)
+        if letters is not None:
+            reads[letters] = WRITING
+        writes = {}
+        if isinstance(self._writes, SinkOptions) and not create:
+            topic = self._writes.own[TOPIC_OPTION]
+            writes = {topic: WRITING} if topic is not None else {}
+        return await rights_of(self._source, reads, self._target, writes)
 
     async def _reading(
         self, metadata: ClusterMetadata, partitions: tuple[TopicPartition, ...]

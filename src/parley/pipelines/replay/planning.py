@@ -10,6 +10,7 @@ from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, TopicP
 from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
 from parley.pipelines.replication.plan import Finding, Plan, plan
 from parley.pipelines.replication.topics import describe_target, describe_topics
+from parley.pipelines.rights import READING, WRITING, rights_of
 from parley.versions import Feature
 
 
@@ -31,8 +32,10 @@ async def plan_replay(
 ) -> Plan:
     """Return what a replay needs in the target. Changes nothing."""
     to = options.to
+    reads = {options.topic: READING}
     if to is None:
-        return await _plan_return(target, options)
+        found = await _plan_return(target, options)
+        return replace(found, rights=await rights_of(source, reads))
     (topic,) = await describe_topics(source, metadata[0], [options.topic], sample=True)
     there = await describe_target(target, metadata[1], [to], f"{options.name}-plan")
     wanted = replace(topic, name=to)
@@ -44,7 +47,9 @@ async def plan_replay(
     findings = [*found.findings, *_of_times(topic.oldest_ms, options)]
     if to in metadata[1].topics and not has_begun and not options.into_live:
         findings += await _of_rows(target, to, metadata[1].topics[to].partitions)
-    return replace(found, findings=tuple(findings))
+    writes = {to: WRITING} if to in metadata[1].topics else {}
+    rights = await rights_of(source, reads, target, writes)
+    return replace(found, findings=tuple(findings), rights=rights)
 
 
 async def _plan_return(target: AsyncClient, options: ReplayOptions) -> Plan:

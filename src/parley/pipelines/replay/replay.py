@@ -125,7 +125,9 @@ class AsyncReplay(AsyncJob):
             )
             for index, (start, end) in sorted(ranges.items())
         }
-        return ReplayPlan(found.create, found.add_partitions, found.findings, by_partition)
+        return ReplayPlan(
+            found.create, found.add_partitions, found.findings, found.rights, by_partition
+        )
 
     async def run(self) -> None:
         """Replay to the end, or until `stop`. Returns at once where it was at the end before.

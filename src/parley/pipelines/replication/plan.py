@@ -79,11 +79,14 @@ class Plan:
     add_partitions: Mapping[str, int] = field(default_factory=dict)
     """Topics that get more partitions, with the number that they then have."""
     findings: tuple[Finding, ...] = ()
+    rights: tuple[Finding, ...] = ()
+    """What users may do with the topics, and what they need and may not."""
 
     def stopping(self, accepted: Iterable[str] = ()) -> list[Finding]:
         """Return what stands in the way."""
         accepted = set(accepted)
-        return [one for one in self.findings if one.stops and one.code not in accepted]
+        found = (*self.findings, *self.rights)
+        return [one for one in found if one.stops and one.code not in accepted]
 
 
 def refuse(plan: Plan, accepted: Iterable[str], what: str) -> None:

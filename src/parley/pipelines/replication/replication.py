@@ -31,6 +31,7 @@ from parley.pipelines.replication.status import PartitionStatus
 from parley.pipelines.replication.topics import carry_out, describe_target, describe_topics
 from parley.pipelines.replication.watching import Watching
 from parley.pipelines.replication.writers import Writer, writer_of
+from parley.pipelines.rights import GROWING, READING, WRITING, rights_of
 from parley.pipelines.verify import Verification, VerifyOptions
 from parley.types import Names, texts
 
@@ -134,12 +135,19 @@ class AsyncReplication(AsyncJob):
     ) -> Plan:
         wanted = list(wanted)
         probe = f"{self.options.name}-plan"
-        return plan(
+        found = plan(
             await describe_topics(self.source, source, wanted, sample=True),
             await describe_target(self.target, target, wanted, probe),
             self.options,
             time.time_ns() // 1_000_000,
         )
+        writes = {
+            name: GROWING if name in found.add_partitions else WRITING
+            for name in wanted
+            if name in target.topics
+        }
+        reads = dict.fromkeys(wanted, READING)
+        return replace(found, rights=await rights_of(self.source, reads, self.target, writes))
 
     async def _prepare(
         self, source: ClusterMetadata, target: ClusterMetadata, wanted: Iterable[str]
