@@ -10,6 +10,7 @@ from benchmarks import (
     negotiation_report,
     rebalance,
     rebalance_plot,
+    rebalance_reading,
     spark_ceiling,
     spark_hot,
     spark_memory,
@@ -189,11 +190,7 @@ def test_rebalances_are_reported_beside_the_peers_and_drawn(tmp_path: Path) -> N
         for client in clients
     }
     idle = dict.fromkeys(rebalance.CLIENTS, rebalance.Idle(0.001, 0.003, 88.0, 74.0))
-    rates = {
-        (by, how): 1e6 if how == "assigned" else 0.95e6
-        for by in rebalance.IN_GROUP
-        for how in ("assigned", "group")
-    }
+    rates = dict.fromkeys(rebalance.IN_GROUP, rebalance_reading.Read(1e6, 0.95e6, 0.95))
     joining = {"seconds": 0.8, "requests": 3.0}
     found = rebalance.Measured(joined, idle, rates, joining)
     goals = {row[0]: row[-1] for row in rebalance.report(found).goals}

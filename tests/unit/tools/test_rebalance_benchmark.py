@@ -6,6 +6,7 @@ import pytest
 from benchmarks import rebalance
 from benchmarks.rebalance import Idle, Joined, Measured
 from benchmarks.rebalance_members import PROTOCOLS, Ownership
+from benchmarks.rebalance_reading import Read
 
 from parley.types import TopicPartition
 
@@ -46,11 +47,7 @@ def test_only_what_is_not_worse_than_the_best_other_client_is_reached() -> None:
     }
     joined["eager", "aiokafka"] = of(0.4, 30)
     idle = {name: Idle(0.001, 0.004, 110, 80) for name in rebalance.CLIENTS}
-    reading = {
-        (by, kind): 1.0 if kind == "assigned" else least
-        for by, least in rebalance.IN_GROUP.items()
-        for kind in ("assigned", "group")
-    }
+    reading = {by: Read(1.0, 1.0, least) for by, least in rebalance.IN_GROUP.items()}
     found = Measured(joined, idle, reading, {"seconds": 1.5, "requests": 4.2})
     goals = {row[0]: row[-1] for row in rebalance.report(found).goals}
     assert [what for what, found in goals.items() if found == "**missed**"] == [
