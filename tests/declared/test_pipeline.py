@@ -137,6 +137,20 @@ async def test_a_flow_that_fails_ends_the_others_in_order(sides: Sides) -> None:
     assert open_ == []
 
 
+async def test_a_comparison_of_topics_says_what_both_users_need(sides: Sides) -> None:
+    _, new, path = sides
+    new.create_topic(TOPIC, partitions=PARTITIONS)
+    compared = """from = { cluster = "old", topics = ["flights"] }
+to = { cluster = "new" }"""
+    path.write_text(path.read_text().replace('to = { flow = "copy" }', compared))
+    async with AsyncPipeline.from_file(path) as pipeline:
+        assert [(one.change, one.what) for one in await pipeline.plan(["proof"])] == [
+            ("compare", "record by record"),
+            ("rights", "the source's user may Read and Describe it"),
+            ("rights", "the target's user may Read and Describe it"),
+        ]
+
+
 async def test_names_that_are_none(sides: Sides) -> None:
     async with AsyncPipeline.from_file(sides[2]) as pipeline:
         with pytest.raises(ConfigError, match=r'no flow "cpoy".*Did you mean "copy"'):

@@ -12,7 +12,9 @@ from parley.pipelines.queries import AsyncQuery, QueryOptions, SharedSession
 from parley.pipelines.replay import AsyncReplay, ReplayOptions
 from parley.pipelines.replication import AsyncReplication, ReplicationOptions
 from parley.pipelines.replication.plan import Plan
+from parley.pipelines.rights import READING, rights_of
 from parley.pipelines.verify import Verification, async_verify_topics
+from parley.types import Names
 
 
 class PlannedChange(NamedTuple):
@@ -145,7 +147,7 @@ class QueryFlow:
             for topic, (parts, left) in plan.reads.items()
         ]
         found += _created(self._flow, plan.create_at_source)
-        found += _changes(self._flow, plan, ())
+        found += _changes(self._flow, plan)
         if plan.columns:
             found.append(PlannedChange(name, kind, None, "write", False, plan.columns))
         return found
@@ -186,14 +188,19 @@ class VerifyFlow:
 
     async def plan(self) -> list[PlannedChange]:
         whole = f"what {self._options.flow} copied"
-        topics = self._options.topics or {whole: whole}
-        return [
+        topics = self._options.topics
+        found = [
             PlannedChange(
                 self._flow.name, self._flow.kind, topic, "compare", False,
                 f"with {other}" if other != topic else "record by record",
             )
-            for topic, other in topics.items()
+            for topic, other in (topics or {whole: whole}).items()
         ]  # fmt: skip
+        if self._copy is None:  # else those of that flow
+            left, right = self._sides
+            reads, also = (dict.fromkeys(names, READING) for names in (topics, topics.values()))
+            found += _changes(self._flow, Plan(rights=await rights_of(left, reads, right, also)))
+        return found
 
     async def run(self) -> None:
         options = self._options.options
@@ -250,12 +257,12 @@ def _created(flow: Flow, topics: Iterable[NewTopic]) -> Iterator[PlannedChange]:
         yield PlannedChange(flow.name, flow.kind, topic.name, "create", False, what)
 
 
-def _changes(flow: Flow, plan: Plan, accepted: object) -> Iterator[PlannedChange]:
+def _changes(flow: Flow, plan: Plan, accepted: Names = ()) -> Iterator[PlannedChange]:
     yield from _created(flow, plan.create)
     for name, count in plan.add_partitions.items():
         what = f"partitions up to {count}"
         yield PlannedChange(flow.name, flow.kind, name, "add-partitions", False, what)
-    stopping = plan.stopping(tuple(accepted))  # type: ignore[arg-type]
+    stopping = plan.stopping(accepted)
     for one in (*plan.rights, *plan.findings):
         stops = one in stopping
         yield PlannedChange(flow.name, flow.kind, one.topic, one.code, stops, one.text)
