@@ -143,10 +143,9 @@ class ConsumerCore:
                 self._place()
 
     def release(self) -> None:
-        """Fetch the partitions that `read` held back."""
+        """Fetch the partitions that `read` held back, from positions that the poll looks for."""
         if self._fetch is not None:
             self._fetch.release(part for part in self._parts.values() if part.held)
-            self._place()
 
     def part(self, tp: TopicPartition) -> PartitionFetch:
         """Return the state of an assigned partition. Raises LocalProtocolError for another."""

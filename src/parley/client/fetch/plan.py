@@ -65,7 +65,7 @@ def make_plan(parts: Iterable[PartitionFetch], cache: MetadataCache, moment: Mom
     # at again although nothing of them is fetched.
     plan = Plan(look_again_ms=max(moment.metadata_due_ms, moment.now_ms + ROUND_MS))
     for part in parts:
-        if not (part.busy or part.done or part.positions.stage in (Stage.UNSET, Stage.STOPPED)):
+        if not (part.positions.stage in (Stage.UNSET, Stage.STOPPED) or part.busy or part.done):
             again_ms = _plan_one(plan, part, cache, moment)
             if again_ms is not None:
                 plan.look_again_ms = min(plan.look_again_ms, again_ms)
