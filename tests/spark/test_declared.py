@@ -75,13 +75,18 @@ Place = tuple[LocalCluster, Path]
 def place(spark: Any, tmp_path: Path) -> Iterator[Place]:
     """A cluster with a registry, orders in it, and a pipeline's file."""
     with LocalCluster(1, schema_registry=True) as cluster:
-        cluster.create_topic("orders", partitions=2)
-        write(cluster, [("Oslo", 1.0), ("Rome", 2.0), ("Oslo", 3.0), ("Oslo", -9.0)])
-        path = tmp_path / "orders.toml"
-        path.write_text(
-            FILE.format(servers=cluster.bootstrap_servers, registry=cluster.schema_registry.url)
-        )
-        yield cluster, path
+        yield cluster, placed(cluster, tmp_path)
+
+
+def placed(cluster: LocalCluster, folder: Path) -> Path:
+    """Write orders; return the file of a pipeline that reads them."""
+    cluster.create_topic("orders", partitions=2)
+    write(cluster, [("Oslo", 1.0), ("Rome", 2.0), ("Oslo", 3.0), ("Oslo", -9.0)])
+    path = folder / "orders.toml"
+    path.write_text(
+        FILE.format(servers=cluster.bootstrap_servers, registry=cluster.schema_registry.url)
+    )
+    return path
 
 
 def write(cluster: LocalCluster, orders: list[tuple[str, float]]) -> None:
@@ -182,6 +187,17 @@ async def test_a_topic_that_was_created_again_is_data_loss(place: Place) -> None
         with pytest.raises(DataLossError, match="orders-lake: "):
             await pipeline.run(["lake"])
         assert (await pipeline.status())[0].state == "failed"
+
+
+async def test_a_topic_that_is_to_be_created_needs_no_rights_yet(
+    spark: Any, tmp_path: Path
+) -> None:
+    with LocalCluster(1, "2.2", schema_registry=True) as cluster:
+        path = placed(cluster, tmp_path)
+        async with AsyncPipeline.from_file(path) as pipeline:
+            rows = [(one.change, one.topic) for one in await pipeline.plan(["lake"])]
+    assert [topic for change, topic in rows if change == "create"] == ["orders.dlq"]
+    assert [topic for change, topic in rows if change == "rights"] == ["orders"]
 
 
 async def test_what_begins_at_the_end_has_nothing_left(place: Place) -> None:

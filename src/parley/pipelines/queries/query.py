@@ -132,25 +132,23 @@ class AsyncQuery(AsyncJob):
         widest = max((tp.partition + 1 for tp in partitions), default=1)
         letters = self._reads.own[DEAD_LETTER_TOPIC]
         create = await self._missing_target(widest, findings)
+        create_at_source = _missing(metadata, letters, widest)
+        needed = dict.fromkeys([*sorted(there), *missing], READING)
+        if letters is not None and not create_at_source:
+            needed[letters] = WRITING
+        writes = {} if self._sink_topic is None or create else {self._sink_topic: WRITING}
         return QueryPlan(
             create=create,
-            create_at_source=_missing(metadata, letters, widest),
+            create_at_source=create_at_source,
             reads=await self._reading(metadata, partitions),
             findings=tuple(findings),
-            rights=await self._rights([*sorted(there), *missing], letters, create),
+            rights=await rights_of(self._source, needed, self._target, writes),
         )
 
-    async def _rights(
-        self, topics: list[str], letters: str | None, create: tuple[NewTopic, ...]
-    ) -> tuple[Finding, ...]:
-        reads = dict.fromkeys(topics, READING)
-        if letters is not None:
-            reads[letters] = WRITING
-        writes = {}
-        if isinstance(self._writes, SinkOptions) and not create:
-            topic = self._writes.own[TOPIC_OPTION]
-            writes = {topic: WRITING} if topic is not None else {}
-        return await rights_of(self._source, reads, self._target, writes)
+    @property
+    def _sink_topic(self) -> str | None:
+        """The topic that all rows are written to; None where each row names one, and for tables."""
+        return self._writes.own[TOPIC_OPTION] if isinstance(self._writes, SinkOptions) else None
 
     async def _reading(
         self, metadata: ClusterMetadata, partitions: tuple[TopicPartition, ...]
@@ -186,7 +184,7 @@ class AsyncQuery(AsyncJob):
         count = self._options.sink.partitions
         return _missing(
             await self._target.metadata(),
-            self._writes.own[TOPIC_OPTION],
+            self._sink_topic,
             widest if count < 1 else count,
         )
 
