@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -41,6 +42,7 @@ CONNECTOR = (
 )
 
 Found = TypeVar("Found")
+Row = TypeVar("Row", bound=tuple[float, ...])
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,11 @@ def seconds_by(facts: Sequence[dict[str, Any]], *keys: str) -> dict[tuple[str, .
         if fact["kind"] == "speed":
             found.setdefault(tuple(fact[key] for key in keys), []).append(fact["seconds"])
     return found
+
+
+def medians(runs: Sequence[Row]) -> Row:
+    """Return the median of each field of several runs."""
+    return type(runs[0])(*map(statistics.median, zip(*runs, strict=True)))
 
 
 def progress(text: str) -> None:

@@ -14,7 +14,7 @@ import uuid
 from typing import NamedTuple
 
 from benchmarks import rebalance_joining as joining, rebalance_reading as reading
-from benchmarks.bench import ROOT, Bench, progress, run_json
+from benchmarks.bench import ROOT, Bench, medians, progress, run_json
 from benchmarks.rebalance_members import (
     HEARTBEAT_MS,
     IDLE_PARTITIONS,
@@ -115,18 +115,12 @@ def measure(bench: Bench) -> Measured:
     for _ in range(bench.rounds):
         thousand += run_json([sys.executable, "-m", joining.__name__])
         progress(f"{joining.MEMBERS:,} members join: {thousand[-1]}")
-    medians = {
-        key: Joined(*map(statistics.median, zip(*runs, strict=True)))
-        for key, runs in joined.items()
-    }
-    draw({key: (one.seconds, one.partition_seconds) for key, one in medians.items()}, PICTURE)
+    cost = {key: medians(runs) for key, runs in joined.items()}
+    draw({key: (one.seconds, one.partition_seconds) for key, one in cost.items()}, PICTURE)
     return Measured(
-        medians,
+        cost,
         idle,
-        {
-            by: reading.Read(*map(statistics.median, zip(*runs, strict=True)))
-            for by, runs in read.items()
-        },
+        {by: medians(runs) for by, runs in read.items()},
         {key: statistics.median(one[key] for one in thousand) for key in thousand[0]},
     )
 

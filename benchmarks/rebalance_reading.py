@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import statistics
 import sys
 import time
 import uuid
@@ -21,6 +20,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from benchmarks.bench import medians
 from parley.client import AsyncConsumer, Client, NewTopic, TopicPartition
 
 TOPIC, PARTITIONS, RECORDS, VALUE_BYTES = "read-in-group", 4, 4_000_000, 100
@@ -96,8 +96,7 @@ async def read(by: str, bootstrap: str, topic: str) -> Read:
                 for one in turns if turn % 2 else turns[::-1]:
                     await one.take()
     pairs = list(zip(*(one.rates[1:] for one in turns), strict=True))
-    found = [Read(assigned, group, group / assigned) for assigned, group in pairs]
-    return Read(*map(statistics.median, zip(*found, strict=True)))
+    return medians([Read(assigned, group, group / assigned) for assigned, group in pairs])
 
 
 class Turns:

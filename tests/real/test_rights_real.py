@@ -13,12 +13,8 @@ from parley.pipelines.replay import AsyncReplay, ReplayOptions
 from parley.testing.realbroker import RealCluster
 
 from ..support import eventually
+from .test_sasl_real import LISTENER, PLAIN_JAAS, PREFIX
 
-LISTENER = "SASL_PLAINTEXT"
-JAAS = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-    'username="admin" password="admin" user_alice="wonder";'
-)
 KRAFT = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
 TOPIC, LITERAL, ALLOW = 2, 3, 3
@@ -28,10 +24,9 @@ READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESC
 @pytest.fixture(params=[pytest.param("2.4.1", marks=pytest.mark.long), "4.3.0"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     """Whoever does not log in may do everything, alice what ACLs say."""
-    prefix = f"listener.name.{LISTENER.lower()}"
     properties = {
-        f"{prefix}.sasl.enabled.mechanisms": "PLAIN",
-        f"{prefix}.plain.sasl.jaas.config": JAAS,
+        f"{PREFIX}.sasl.enabled.mechanisms": "PLAIN",
+        f"{PREFIX}.plain.sasl.jaas.config": PLAIN_JAAS,
         "authorizer.class.name": ZOOKEEPER if request.param == "2.4.1" else KRAFT,
         "super.users": "User:ANONYMOUS",
     }

@@ -56,15 +56,12 @@ def compared(
 
 
 def _enough(side: str, wanted: Operations, is_known: bool, topics: list[str]) -> Finding:
-    what = f"{_names(wanted)} {_those(topics)}"
+    topic, those = (topics[0], "it") if len(topics) == 1 else (None, f"{len(topics)} topics")
+    what = f"{_names(wanted)} {those}"
     text = f"the {side}'s user may {what}"
     if not is_known:
         text = f"the {side}'s user needs to {what}; its brokers do not say who may (Kafka 2.3)"
-    return Finding(topics[0] if len(topics) == 1 else None, RIGHTS, False, text)
-
-
-def _those(topics: list[str]) -> str:
-    return "it" if len(topics) == 1 else f"{len(topics)} topics"
+    return Finding(topic, RIGHTS, False, text)
 
 
 def _names(operations: Iterable[AclOperation]) -> str:

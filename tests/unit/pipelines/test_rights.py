@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from parley.client import AclOperation
+from parley.pipelines.replication.plan import Finding
 from parley.pipelines.rights import GROWING, READING, WRITING, compared
 
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
 
 
-def said(found: object) -> list[tuple[str | None, bool, str]]:
-    return [(one.topic, one.stops, one.text) for one in found]  # type: ignore[attr-defined]
+def said(found: Iterable[Finding]) -> list[tuple[str | None, bool, str]]:
+    return [(one.topic, one.stops, one.text) for one in found]
 
 
 def test_topics_on_which_nothing_is_missing_are_said_in_one_line() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from parley.client.admin.calls import Begin
+from parley.client.cluster.metadata_source import metadata_request
 from parley.client.cluster.retry import raise_first
 from parley.client.options import arguments
 from parley.errors import KafkaError, broker_error
@@ -14,7 +15,7 @@ from parley.errors.codes import (
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from parley.messages import MetadataRequest, MetadataResponse
+from parley.messages import MetadataResponse
 from parley.net import Reply
 from parley.schema import ApiKey
 from parley.types import Names
@@ -65,11 +66,8 @@ async def authorized_operations(
         conn = await cluster.connection(None)
         if conn.versions.choose(ApiKey.METADATA) < FIRST_VERSION:
             return dict.fromkeys(wanted)
-        message = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in wanted],
-            allow_auto_topic_creation=False,
-            include_topic_authorized_operations=True,
-        )
+        message = metadata_request(wanted, FIRST_VERSION)
+        message.include_topic_authorized_operations = True
         return _read(await cluster.ask(conn, message, cluster.request_timeout_ms(deadline)))
 
     if not wanted:
