@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from parley import EARLIEST, LATEST, Client, FetchOptions, TopicPartition
 from parley.cli import main
-from parley.devcluster import LocalCluster
+from parley.devcluster import ClusterSettings, LocalCluster
 from parley.errors import DataLossError
 from parley.pipelines.declared import AsyncPipeline
 from parley.registry import SchemaRegistryClient
@@ -134,6 +134,69 @@ async def test_avro_becomes_a_table_and_totals_in_a_topic(place: Place) -> None:
         b"Oslo": {"city": "Oslo", "total": -5.0},
         b"Rome": {"city": "Rome", "total": 2.0},
     }
+
+
+CHAIN = """
+[pipeline]
+name = "chain"
+
+[cluster.old]
+"bootstrap.servers" = "{old}"
+
+[cluster.new]
+"bootstrap.servers" = "{new}"
+
+[flow.again]
+kind = "ingest"
+from = {{ cluster = "new", topics = "loud.*" }}
+select = ["value"]
+to = {{ topic = "again" }}
+
+[flow.louder]
+kind = "ingest"
+from = {{ cluster = "new", topics = ["orders"] }}
+select = ["upper(cast(value as string)) as value"]
+to = {{ topic = "loud" }}
+
+[flow.copy]
+kind = "copy"
+from = {{ cluster = "old", topics = ["orders"] }}
+to = {{ cluster = "new" }}
+"""
+
+
+async def test_flows_read_what_others_of_the_file_bring(spark: Any, tmp_path: Path) -> None:
+    """Whatever the order in the file: a copy comes first; what a query makes is read behind it."""
+    settings = ClusterSettings(auto_create_topics=False)
+    with LocalCluster(1, "2.4") as old, LocalCluster(1, "4.3", settings=settings) as new:
+        old.create_topic("orders", partitions=2)
+        with Client(bootstrap_servers=old.bootstrap_servers) as client:
+            client.produce("orders", pa.table({"value": ["one", "two"]}))
+        path = tmp_path / "chain.toml"
+        servers = {"old": old.bootstrap_servers, "new": new.bootstrap_servers}
+        path.write_text(CHAIN.format(**servers))
+        async with AsyncPipeline.from_file(path) as pipeline:
+            stops = {(one.flow, one.change, one.topic, one.stops) for one in await pipeline.plan()}
+            assert ("louder", "later", "orders", False) in stops
+            assert ("again", "no-topic", None, True) in stops  # it stands before what makes `loud`
+            path.write_text(in_order(path.read_text()))
+        async with AsyncPipeline.from_file(path) as pipeline:
+            planned = [(one.flow, one.change, one.topic) for one in await pipeline.plan()]
+            assert not any(one.stops for one in await pipeline.plan())
+            assert ("again", "later", "loud") in planned
+            running = asyncio.ensure_future(pipeline.run())
+            await eventually_async(
+                lambda: pipeline.records() == {"louder": 2, "again": 2, "copy": 2}
+            )
+            pipeline.stop()
+            await asyncio.wait_for(running, GENEROUS_S)
+        assert sorted(row["value"] for row in read(new, "again")) == [b"ONE", b"TWO"]
+
+
+def in_order(text: str) -> str:
+    """Return a file with its first flow at the end."""
+    head, first, *others = text.split("[flow.")
+    return "[flow.".join([head, *others, first])
 
 
 async def test_it_goes_on_where_it_was(place: Place) -> None:

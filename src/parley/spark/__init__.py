@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSource
 
     from parley.spark.source import ParleySource
 
@@ -41,8 +42,6 @@ def register(spark: SparkSession) -> None:
     text says what to set.
     """
     from parley.errors import ConfigError
-    from parley.spark.lakes.source import DeltaSink, IcebergSink
-    from parley.spark.source import ParleySource
     from parley.spark.worker_python import settle_interpreter
 
     release = tuple(int(part) for part in spark.version.split(".")[:2])
@@ -51,9 +50,17 @@ def register(spark: SparkSession) -> None:
     # Spark Connect has none: its server's workers are out of reach
     context = getattr(spark, "sparkContext", None)
     changed = context is not None and settle_interpreter(context)
-    for source in (ParleySource, DeltaSink, IcebergSink):
+    for source in data_sources():
         if changed or not _is_known(spark, source.name()):
             spark.dataSource.register(source)
+
+
+def data_sources() -> tuple[type[DataSource], ...]:
+    """Return the classes that stand for the three formats."""
+    from parley.spark.lakes.source import DeltaSink, IcebergSink
+    from parley.spark.source import ParleySource
+
+    return ParleySource, DeltaSink, IcebergSink
 
 
 def _is_known(spark: SparkSession, name: str) -> bool:

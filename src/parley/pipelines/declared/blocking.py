@@ -36,5 +36,6 @@ class Pipeline(BlockingJob[AsyncPipeline]):
     status = blocking(AsyncPipeline.status)
     verify = blocking(AsyncPipeline.verify)
     test = blocking(AsyncPipeline.test)
+    records = in_loop(AsyncPipeline.records)
     drain = in_loop(AsyncPipeline.drain)
     stop = in_loop(AsyncPipeline.stop)

@@ -41,11 +41,20 @@ class FlowStatus(NamedTuple):
     records: int
 
 
+Coming = dict[str, set[str]]
+"""Topics that flows would create, by cluster."""
+
+
 class Running(Protocol):
     """A flow that can be run."""
 
-    async def plan(self) -> list[PlannedChange]:
-        """Return what would be done. Changes nothing."""
+    async def plan(self, coming: Coming) -> list[PlannedChange]:
+        """Return what would be done. Changes nothing. `coming` is what flows planned before this
+        one create; what this one creates is added.
+        """
+
+    async def prepare(self) -> None:
+        """Create the topics that flows read which are prepared later."""
 
     async def run(self) -> None:
         """Do it, to the end or until `stop`."""
@@ -73,8 +82,13 @@ class CopyFlow:
         self._flow, self._options = flow, options
         self.replication = AsyncReplication(clusters[flow.source], clusters[flow.target], options)
 
-    async def plan(self) -> list[PlannedChange]:
-        return list(_changes(self._flow, await self.replication.plan(), self._options.accept))
+    async def plan(self, coming: Coming) -> list[PlannedChange]:
+        plan = await self.replication.plan()
+        _expect(coming, self._flow.target, plan.create)
+        return list(_changes(self._flow, plan, self._options.accept))
+
+    async def prepare(self) -> None:
+        await self.replication.start()
 
     async def run(self) -> None:
         await self.replication.run()
@@ -102,7 +116,7 @@ class ReplayFlow:
         self._flow, self._options = flow, options
         self._replay = AsyncReplay(clusters[flow.source], clusters[flow.target], options)
 
-    async def plan(self) -> list[PlannedChange]:
+    async def plan(self, coming: Coming) -> list[PlannedChange]:
         plan = await self._replay.plan()
         found = [
             PlannedChange(
@@ -112,6 +126,9 @@ class ReplayFlow:
             for tp, (start, end) in (plan.ranges or {}).items()
         ]  # fmt: skip
         return [*found, *_changes(self._flow, plan, self._options.accept)]
+
+    async def prepare(self) -> None:
+        """Nothing: what it reads ends where that ends when it begins."""
 
     async def run(self) -> None:
         await self._replay.run()
@@ -139,8 +156,10 @@ class QueryFlow:
         self._flow = flow
         self._query = AsyncQuery(options, session)
 
-    async def plan(self) -> list[PlannedChange]:
-        plan = await self._query.plan()
+    async def plan(self, coming: Coming) -> list[PlannedChange]:
+        plan = await self._query.plan(coming.get(self._flow.source, ()))
+        _expect(coming, self._flow.target, plan.create)
+        _expect(coming, self._flow.source, plan.create_at_source)
         name, kind = self._flow.name, self._flow.kind
         found = [
             PlannedChange(name, kind, topic, "read", False, f"{parts} partitions, {left} offsets")
@@ -151,6 +170,9 @@ class QueryFlow:
         if plan.columns:
             found.append(PlannedChange(name, kind, None, "write", False, plan.columns))
         return found
+
+    async def prepare(self) -> None:
+        await self._query.prepare()
 
     async def run(self) -> None:
         await self._query.run()
@@ -186,7 +208,7 @@ class VerifyFlow:
         self._task: asyncio.Task[Verification] | None = None
         self.found: Verification | None = None
 
-    async def plan(self) -> list[PlannedChange]:
+    async def plan(self, coming: Coming) -> list[PlannedChange]:
         whole = f"what {self._options.flow} copied"
         topics = self._options.topics
         found = [
@@ -201,6 +223,9 @@ class VerifyFlow:
             reads, also = (dict.fromkeys(names, READING) for names in (topics, topics.values()))
             found += _changes(self._flow, Plan(rights=await rights_of(left, reads, right, also)))
         return found
+
+    async def prepare(self) -> None:
+        """Nothing: it only reads."""
 
     async def run(self) -> None:
         options = self._options.options
@@ -248,6 +273,10 @@ def flow_at_work(
     if isinstance(flow.options, ReplayOptions):
         return ReplayFlow(flow, clusters, flow.options)
     return VerifyFlow(flow, clusters, flow.options, flows)
+
+
+def _expect(coming: Coming, cluster: str, topics: Iterable[NewTopic]) -> None:
+    coming.setdefault(cluster, set()).update(one.name for one in topics)
 
 
 def _created(flow: Flow, topics: Iterable[NewTopic]) -> Iterator[PlannedChange]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from parley.errors import ConfigError, nearest_hint
@@ -11,6 +11,7 @@ from parley.pipelines.blocking import AsyncJob
 from parley.pipelines.declared import keys
 from parley.pipelines.declared.declaration import Declaration, Flow
 from parley.pipelines.declared.flows import (
+    Coming,
     FlowStatus,
     PlannedChange,
     Running,
@@ -72,21 +73,23 @@ class AsyncPipeline(AsyncJob):
         """Return what flows would create, read and compare, and what is in the way. Changes
         nothing.
         """
-        found: list[PlannedChange] = []
-        for name in self._chosen(flows):
-            found += await self._flow(name).plan()
-        return found
+        chosen = self._chosen(flows)
+        coming: Coming = {}
+        found = {name: await self._flow(name).plan(coming) for name in self._in_order(chosen)}
+        return [change for name in chosen for change in found[name]]
 
     async def run(self, flows: Names | None = None) -> None:
         """Run flows side by side: to their ends, until `stop` or until somebody drains the
         pipeline.
 
+        What copies and queries create is there before any flow begins, for others may read it.
         Raises AlreadyRunningError where another process runs it; and what a flow raises, when the
         others have ended in order. What is begun again goes on where it was.
         """
         chosen = self._chosen(flows)
         with self._state.locked():
             at_work = {name: self._flow(name) for name in chosen}
+            await self._prepare(at_work)
             tasks = {
                 name: asyncio.ensure_future(self._run(name, one)) for name, one in at_work.items()
             }
@@ -114,6 +117,13 @@ class AsyncPipeline(AsyncJob):
         is one.
         """
         return self._state.ask_to_drain()
+
+    def records(self) -> dict[str, int]:
+        """Return the records that each flow has done with in this process."""
+        return {
+            name: self._running[name].records if name in self._running else 0
+            for name in self.declaration.flows
+        }
 
     async def status(self) -> list[FlowStatus]:
         """Return how far each flow is. Disturbs no run."""
@@ -186,6 +196,25 @@ class AsyncPipeline(AsyncJob):
                 f"{', '.join(known)}"
             )
         return chosen
+
+    def _in_order(self, flows: Iterable[str]) -> list[str]:
+        """Return flows as they are planned and prepared: copies first, whose topics others read,
+        the others as they stand in the file.
+        """
+        at = list(self.declaration.flows)
+        kinds = {name: flow.kind for name, flow in self.declaration.flows.items()}
+        return sorted(flows, key=lambda name: (kinds[name] != keys.COPY, at.index(name)))
+
+    async def _prepare(self, at_work: Mapping[str, Running]) -> None:
+        """Let flows create the topics that other flows read, before any of those begins."""
+        for name in self._in_order(at_work):
+            if self._stopping:
+                return
+            try:
+                await at_work[name].prepare()
+            except BaseException:
+                self._state.note(name, FAILED, 0)
+                raise
 
     def _flow(self, name: str) -> Running:
         if name not in self._running:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -63,35 +63,45 @@ class AsyncQuery(AsyncJob):
             AsyncClient(self._writes.client) if isinstance(self._writes, SinkOptions) else None
         )
         self._stopping = threading.Event()
+        self._is_prepared = False
         self.records = 0
         """Rows read by this process, in batches that are done."""
 
     # -- verbs -------------------------------------------------------------------------------------
 
-    async def plan(self) -> QueryPlan:
+    async def plan(self, coming: Collection[str] = ()) -> QueryPlan:
         """Return what is read, what would be created and written, and what is in the way. Starts
-        Spark, and changes nothing.
+        Spark, and changes nothing. `coming` are topics that others create before this runs.
         """
         metadata = await self._source.metadata()
-        found = await self._plan_topics(metadata)
+        found = await self._plan_topics(metadata, coming)
         if any(one.stops for one in found.findings):
             return found
         columns, findings = await asyncio.to_thread(self._plan_rows)
         return replace(found, columns=columns, findings=(*found.findings, *findings))
 
-    async def run(self) -> None:
-        """Run the query: to the end of what is there, or until `stop`.
+    async def prepare(self) -> None:
+        """Create the topics that are missing; `run` does it, too.
 
-        Raises ConfigError where something stands in the way, DataLossError for records that are
-        gone, JobError for all else that Spark fails with, and DiskFullError.
+        Raises ConfigError where something stands in the way, before anything is changed.
         """
-        metadata = await self._source.metadata()
-        plan = await self._plan_topics(metadata)
+        if self._is_prepared:
+            return
+        plan = await self._plan_topics(await self._source.metadata())
         refuse(plan, (), "run")
         if plan.create and self._target is not None:
             await carry_out(self._target, plan)
         if plan.create_at_source:
             await carry_out(self._source, Plan(create=plan.create_at_source))
+        self._is_prepared = True
+
+    async def run(self) -> None:
+        """Run the query: to the end of what is there, or until `stop`.
+
+        Raises what `prepare` raises, DataLossError for records that are gone, JobError for all else
+        that Spark fails with, and DiskFullError.
+        """
+        await self.prepare()
         work = asyncio.ensure_future(asyncio.to_thread(self._work))
         try:
             await asyncio.shield(work)
@@ -121,13 +131,20 @@ class AsyncQuery(AsyncJob):
 
     # -- planning ----------------------------------------------------------------------------------
 
-    async def _plan_topics(self, metadata: ClusterMetadata) -> QueryPlan:
-        partitions = select_partitions(self._reads.subscription, metadata)
+    async def _plan_topics(
+        self, metadata: ClusterMetadata, coming: Collection[str] = ()
+    ) -> QueryPlan:
+        reads = self._reads.subscription
+        partitions = select_partitions(reads, metadata)
         there = {tp.topic for tp in partitions}
-        missing = sorted(set(self._reads.subscription.wanted_topics() or ()) - there)
+        later = sorted(
+            one for one in coming if one not in there and reads.matches(one, is_internal=False)
+        )
+        missing = sorted(set(reads.wanted_topics() or ()) - there - set(later))
         findings = [Finding(one, "no-topic", True, "it does not exist") for one in missing]
-        if not partitions and not missing:
-            text = f"no topic is there that it reads: {self._reads.subscription}"
+        findings += [Finding(one, "later", False, "it is read when it is there") for one in later]
+        if not partitions and not findings:
+            text = f"no topic is there that it reads: {reads}"
             findings.append(Finding(None, "no-topic", True, text))
         widest = max((tp.partition + 1 for tp in partitions), default=1)
         letters = self._reads.own[DEAD_LETTER_TOPIC]

@@ -77,13 +77,17 @@ class SharedSession:
         """Return a session for one query: the active one of this thread from now on. Starts Spark
         where it does not run; raises as `start_session`.
         """
-        from parley.spark import register
+        from parley.spark import data_sources, register
 
         with self._lock:
             if self._found is None:
                 self._found = self._running()
             found: SparkSession = self._found.newSession()
             register(found)
+            # Spark shares data sources that it finds by itself between sessions, and adds to their
+            # environment when a query starts: two at once leave it damaged, and every task fails
+            for source in data_sources():
+                found.dataSource.register(source)
             # a writer looks for its data source in the active session, which only this call sets
             found.createDataFrame([], "nothing int")
             return found
