@@ -84,7 +84,7 @@ test-delta:  ## Delta's and Iceberg's own JARs on tables that parley wrote, on t
 test-lowest:  ## the tests on the oldest releases that the requirements allow, in an environment of their own
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/lowest.py $(ARGS)
 
-demo: setup  ## the main job on an embedded cluster; ARGS="--input FILE" for data of your own
+demo: setup  ## the main job on two embedded clusters; ARGS="--input FILE" for data of your own
 	$(BIN)/parley demo $(ARGS)
 
 docs:  ## build the documentation's site into site/, in an environment of its own; ARGS="serve" shows it while you write

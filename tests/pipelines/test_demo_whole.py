@@ -13,8 +13,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
+
+from parley import Client
+from parley.devcluster import LocalCluster
 
 from ..support import GENEROUS_S
 
@@ -71,18 +74,23 @@ def test_everything_that_went_in_comes_out_while_brokers_are_upgraded(
         "altered": 0,
         "foreign": 0,
     }
+    assert account["rows_copied"] == ROWS
+    assert (account["proof"]["records"], account["proof"]["difference"]) == (ROWS, None)
     assert account["aggregates"]["rows"] == ROWS
-    assert account["leader_moves"] > 4 * 4
-    assert [broker["releases"] for broker in account["brokers"]] == [
-        ["2.4.1", "3.9.1"], ["3.9.1", "4.2.0"], ["4.2.0", "4.3.0"],
+    assert all(moves > 4 * 4 for moves in account["leader_moves"].values())
+    assert [(broker["cluster"], *broker["releases"]) for broker in account["brokers"]] == [
+        ("old", "2.4.1"), ("old", "2.4.1"), ("old", "2.4.1"),
+        ("new", "3.9.1", "4.3.0"), ("new", "4.2.0", "4.3.0"), ("new", "4.2.0", "4.3.0"),
     ]  # fmt: skip
     for broker in account["brokers"]:
-        assert {"Produce", "Fetch", "Metadata"} <= broker["api_versions"].keys()
-    assert "broker 2 is killed" in done.stderr
+        assert {"Produce", "Fetch"} <= broker["api_versions"].keys()
+    for text in ("copy: create events", "old cluster: broker 2 is killed",
+                 "new cluster: broker 3 starts as 4.3"):  # fmt: skip
+        assert text in done.stderr
     assert json.loads((tmp_path / "out" / "account.json").read_text())["balanced"] is True
 
     # The file against the table, row by row, with nothing of parley in between.
-    table = ds.dataset(tmp_path / "out" / "events", partitioning="hive").to_table()
+    table = DeltaTable(tmp_path / "out" / "events").to_pyarrow_table()
     found = sorted(
         zip(
             *(table.column(name).to_pylist() for name in ("id", "kind", "amount", "note")),
@@ -95,6 +103,24 @@ def test_everything_that_went_in_comes_out_while_brokers_are_upgraded(
 
 
 @pytest.mark.matrix
+def test_brokers_of_ones_own_are_written_to_and_left_alone(source: Path, tmp_path: Path) -> None:
+    """The oldest source, whose topic is made by asking for it, and a target that is ours."""
+    command = [sys.executable, "-m", "parley", "demo", "--input", str(source)]
+    command += ["--output", str(tmp_path / "out"), "--format", "json"]
+    with LocalCluster(1, "0.9") as old, LocalCluster(2, "4.3") as new:
+        sides = ["--source", old.bootstrap_servers, "--target", new.bootstrap_servers]
+        done = subprocess.run([*command, *sides], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        with Client(bootstrap_servers=new.bootstrap_servers) as client:
+            topics = [name for name in client.metadata().topics if name.startswith("events-")]
+    account = json.loads(done.stdout)
+    assert account["balanced"], account["problems"]
+    assert account["rows_copied"] == ROWS
+    assert not account["idempotent"]
+    assert len(topics) == 2
+
+
+@pytest.mark.matrix
 def test_ctrl_c_stops_everything_in_order(command: list[str]) -> None:
     running = subprocess.Popen(
         [*command, "--rate", "100"], stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -103,7 +129,7 @@ def test_ctrl_c_stops_everything_in_order(command: list[str]) -> None:
         seen = []
         for line in lines_of(running):
             seen.append(line)
-            if "broker 1 stops" in line:
+            if "new cluster: broker 1 stops" in line:
                 # To the whole group, as a terminal sends it:
                 # the JVM and Spark's workers get it as well.
                 os.killpg(running.pid, signal.SIGINT)
@@ -148,7 +174,7 @@ def test_a_bad_line_is_named_before_anything_starts(tmp_path: Path) -> None:
 
 def test_an_address_where_nobody_listens_is_named_with_its_stage(command: list[str]) -> None:
     done = subprocess.run(
-        [*command, "--bootstrap-server", "127.0.0.1:1"], capture_output=True, text=True, check=False
+        [*command, "--source", "127.0.0.1:1"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 3
     assert "127.0.0.1:1: the connection was refused" in done.stderr

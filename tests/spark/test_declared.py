@@ -91,11 +91,16 @@ def placed(cluster: LocalCluster, folder: Path) -> Path:
 
 def write(cluster: LocalCluster, orders: list[tuple[str, float]]) -> None:
     """Write orders as Avro, and nothing else."""
+    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+        client.produce("orders", encoded(cluster, orders))
+
+
+def encoded(cluster: LocalCluster, orders: list[tuple[str, float]]) -> pa.Table:
+    """Return orders as Avro."""
     registry = SchemaRegistryClient(cluster.schema_registry.url)
     encoder = ColumnEncoder(registry, "orders-value", None, auto_register_schemas=True)
     values = [{"city": city, "amount": amount} for city, amount in orders]
-    with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
-        client.produce("orders", encoder.encode(pa.table({"value": values})))
+    return encoder.encode(pa.table({"value": values}))
 
 
 def read(cluster: LocalCluster, topic: str) -> list[dict[str, Any]]:
@@ -181,9 +186,11 @@ async def test_flows_read_what_others_of_the_file_bring(spark: Any, tmp_path: Pa
             assert ("again", "no-topic", None, True) in stops  # it stands before what makes `loud`
             path.write_text(in_order(path.read_text()))
         async with AsyncPipeline.from_file(path) as pipeline:
-            planned = [(one.flow, one.change, one.topic) for one in await pipeline.plan()]
-            assert not any(one.stops for one in await pipeline.plan())
-            assert ("again", "later", "loud") in planned
+            changes = await pipeline.plan()
+            assert not any(one.stops for one in changes)
+            planned = {(one.flow, one.change, one.topic, one.what) for one in changes}
+            assert ("again", "later", "loud", "it is read when it is there") in planned
+            assert ("again", "create", "again", "2 partitions, 1 replicas") in planned
             running = asyncio.ensure_future(pipeline.run())
             await eventually_async(
                 lambda: pipeline.records() == {"louder": 2, "again": 2, "copy": 2}
@@ -215,6 +222,28 @@ async def test_it_goes_on_where_it_was(place: Place) -> None:
     assert sorted(table.column("city").to_pylist()) == ["Bonn", "Oslo", "Oslo", "Rome"]
     (letter,) = read(cluster, "orders.dlq")
     assert letter["value"] == b"no Avro"
+
+
+@pytest.mark.parametrize(("level", "read_too"), [(None, []), ("read_uncommitted", ["Bonn"])])
+async def test_what_was_aborted_is_not_read(
+    place: Place, level: str | None, read_too: list[str]
+) -> None:
+    cluster, path = place
+    with (
+        Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+        client.transactions.producer("writer") as producer,
+    ):
+        producer.begin_transaction()
+        producer.produce("orders", encoded(cluster, [("Bonn", 7.0)]))
+        producer.abort_transaction()
+    if level is not None:
+        given = f'topics = ["orders"], isolation-level = "{level}"'
+        path.write_text(path.read_text().replace('topics = ["orders"]', given))
+    async with AsyncPipeline.from_file(path) as pipeline:
+        await pipeline.run(["lake"])
+        assert (await pipeline.status())[0].lag == 0
+    table = DeltaTable(path.parent / "lake" / "orders").to_pyarrow_table()
+    assert sorted(table.column("city").to_pylist()) == [*read_too, "Oslo", "Oslo", "Rome"]
 
 
 async def test_a_query_without_an_end_is_drained(place: Place) -> None:

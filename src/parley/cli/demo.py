@@ -31,12 +31,20 @@ PartitionByOption = Annotated[
         "--partition-by", metavar="COLUMN", help="Column that the table is partitioned by."
     ),
 ]
-BootstrapOption = Annotated[
+SourceOption = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap-server",
-        metavar="HOST:PORT",
-        help="Brokers of your own; no leader moves are forced.",
+        "--source",
+        metavar="HOST:PORT,…",
+        help="Brokers of your own to copy from; nothing is forced on them.",
+    ),
+]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="HOST:PORT,…",
+        help="Brokers of your own to copy to, of Kafka 0.11 or later.",
     ),
 ]
 OutputOption = Annotated[
@@ -59,12 +67,14 @@ def demo(
     input_file: InputOption = None,
     key: KeyOption = None,
     partition_by: PartitionByOption = None,
-    bootstrap_server: BootstrapOption = None,
+    source: SourceOption = None,
+    target: TargetOption = None,
     output: OutputOption = Path("demo-output"),
     rate: RateOption = None,
     output_format: FormatOption = None,
 ) -> None:
-    """Run the demo job: rows through Kafka and Spark into a table, during a rolling upgrade.
+    """Run the demo job: rows from an old cluster to a new one and through Spark into a table, while
+    brokers are upgraded and killed; then compare both clusters.
 
     Exit status 0 only if the account balances.
     """
@@ -74,7 +84,8 @@ def demo(
         input=input_file,
         key=tuple(key or ()),
         partition_by=partition_by,
-        bootstrap_servers=bootstrap_server,
+        source=source,
+        target=target,
         output=output,
         rows_per_second=rate,
     )

@@ -2,9 +2,9 @@
 alone.
 
 inputs/      files -> rows: CSV, JSON lines, Parquet, and the flights of the demo
-feed         rows -> Arrow batches with keys, values and headers, at a pace
-scenario     what happens to the embedded cluster, and when
-job          the Spark session and its two streaming queries
+feed         rows -> Arrow batches with keys, Avro values and headers, at a pace
+scenario     what happens to the embedded clusters, and when
+job          the pipeline's file: a copy, two queries, a comparison
 account      what went in against what came out
 progress     the display
 demo         puts them together
@@ -19,8 +19,8 @@ rights       what users of clusters need on topics, and may
 attempts     how long a job tries again after trouble that may pass
 blocking     a job for blocking code
 
-Map: `demo` is the job: `environments` run brokers, `feed` writes, `job` is Spark, `scenario` what
-happens meanwhile, `counting` and `account` the balance, `progress` the display. `inputs` reads
-files. `replication`, `replay`, `verify` and `queries` are jobs of their own; they share
-`attempts`, `blocking`, `checks` and `rights`, and `declared` runs them.
+Map: `demo` is the job: `environments` run brokers, `feed` writes, `job` is the rest as a file that
+`declared` runs, `scenario` what happens meanwhile, `counting` and `account` the balance, `progress`
+the display. `inputs` reads files. `replication`, `replay`, `verify` and `queries` are jobs of their
+own; they share `attempts`, `blocking`, `checks` and `rights`, and `declared` runs them.
 """

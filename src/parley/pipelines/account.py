@@ -1,7 +1,7 @@
 """What went in against what came out: counting, the balance, and the words for it.
 
-Counting trusts nobody's metrics: row numbers and checksums are read back from the Parquet files and
-from the topic of aggregates, and compared with what the brokers acknowledged.
+Counting trusts nobody's metrics: row numbers and checksums are read back from the table and from
+the topic of aggregates, and compared with what the brokers acknowledged.
 """
 
 from __future__ import annotations
@@ -78,10 +78,20 @@ def count_aggregates(records: Iterable[tuple[bytes | None, bytes]]) -> Aggregate
 class BrokerFacts:
     """A broker at the end: the releases it spoke as, and the versions that were used with it."""
 
+    cluster: str
     broker: int
     releases: tuple[str, ...] = ()
     api_versions: Mapping[str, str] = field(default_factory=dict)
     """API name to the versions used, as `7-9` or `11`."""
+
+
+class ProofFacts(NamedTuple):
+    """What comparing both clusters' topics has found; `difference` is the first one, if any."""
+
+    records: int
+    partitions: int
+    seconds: float
+    difference: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,9 +102,12 @@ class Account:
     rows_in: int
     rows_acknowledged: int
     idempotent: bool
+    rows_copied: int
+    proof: ProofFacts
     table: TableCount
     aggregates: AggregateCount
-    leader_moves: int | None
+    leader_moves: Mapping[str, int]
+    """By cluster; of those that are not ours, what was seen."""
     brokers: tuple[BrokerFacts, ...]
     seconds: float
     output: Mapping[str, str]
@@ -102,14 +115,14 @@ class Account:
 
     @property
     def rows_per_second(self) -> float:
-        """Rows per second through the whole pipeline: first one produced to last in the table."""
+        """Rows per second through the whole pipeline, from its first batch to the last row."""
         return self.rows_acknowledged / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def guarantee(self) -> str:
         """The delivery guarantee from the file to the table, in words."""
         if self.idempotent:
-            return "exactly once: idempotent producer, acks=all, checkpointed file sink"
+            return "exactly once: idempotent producer, copy in transactions, numbered commits"
         return "at least once: brokers before 0.11 have no idempotent producer"
 
     @property
@@ -118,6 +131,8 @@ class Account:
         found = []
         if self.rows_acknowledged != self.rows_in:
             found.append(f"{self.rows_in - self.rows_acknowledged:,} rows were not acknowledged")
+        if self.proof.difference is not None:
+            found.append(f"the clusters differ: {self.proof.difference}")
         if self.table.lost:
             found.append(f"{self.table.lost:,} acknowledged rows are not in the table")
         if self.table.duplicated and self.idempotent:
@@ -144,6 +159,7 @@ class Account:
         """Return the account as JSON has it."""
         return {
             **asdict(self),
+            "proof": self.proof._asdict(),
             "table": self.table._asdict(),
             "aggregates": self.aggregates._asdict(),
             "rows_per_second": round(self.rows_per_second),
@@ -154,32 +170,34 @@ class Account:
 
     def lines(self) -> Iterator[str]:
         """Yield the account for a person."""
-        table, aggregates = self.table, self.aggregates
+        table, aggregates, proof = self.table, self.aggregates, self.proof
         yield _line("rows in", self.rows_in, f"read from {Path(self.source).name}")
         yield _line(
             "acknowledged",
             self.rows_acknowledged,
-            "by the brokers, all replicas in sync (acks=all)",
+            "by the old brokers, as Avro (acks=all)",
         )
-        yield _line("rows out", table.rows, "counted in the Parquet files, by row number")
+        yield _line("copied", self.rows_copied, "to the new brokers, in transactions")
+        yield _line("compared", proof.records, _proof_text(proof))
+        yield _line("rows out", table.rows, "counted in the Delta table, by row number")
         yield _line("lost", table.lost, "")
         yield _line("duplicated", table.duplicated, self.guarantee)
-        yield _line("altered", table.altered, "by the checksum of each value")
+        yield _line("altered", table.altered, "by the checksum of each row")
         topic = (
-            f"in {aggregates.records:,} records of {aggregates.keys:,} keys, at least once; the "
+            f"in {aggregates.records:,} records of {aggregates.keys:,} keys, in transactions; the "
             "newest of a key counts"
         )
         yield _line("aggregated", aggregates.rows, topic)
-        if self.leader_moves is not None:
-            yield _line("leader moves", self.leader_moves, "survived")
+        for cluster, moves in self.leader_moves.items():
+            yield _line("leader moves", moves, f"survived in the {cluster} cluster")
         yield _line(
             "rows/s",
             round(self.rows_per_second),
-            f"over {self.seconds:.1f} s, from the file to the table",
+            f"over {self.seconds:.1f} s, from the file to the table, Spark being warm",
         )
         for broker in self.brokers:
             yield (
-                f"  broker {broker.broker}       "
+                f"  {broker.cluster} broker {broker.broker}   "
                 f"{' -> '.join(broker.releases) or 'release as negotiated'}"
             )
             yield (
@@ -193,6 +211,11 @@ class Account:
             if self.balanced
             else f"The account does NOT balance: {'; '.join(self.problems)}."
         )
+
+
+def _proof_text(proof: ProofFacts) -> str:
+    text = f"records on both sides in {proof.seconds:.1f} s, {proof.partitions} partitions: "
+    return text + ("they are equal" if proof.difference is None else "they DIFFER")
 
 
 def _line(name: str, number: int, remark: str) -> str:

@@ -1,37 +1,65 @@
-"""Reads back what the job wrote: the Parquet table by pyarrow, the aggregates as consumer."""
+"""Reads back what the job wrote: the Delta table without Spark, the aggregates as consumer."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.dataset as ds
+import pyarrow as pa
 
-from parley.client import LATEST, Client
+from parley.client import LATEST, Client, FetchOptions
+from parley.pipelines.feed import Encode, checksums, row_type
+from parley.pipelines.inputs import ROW_ID, Dataset
 from parley.types import TopicPartition
 
-
-def table_batches(table: Path) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield (row ids, checksums) of all rows in a folder's Parquet files, without Spark."""
-    dataset = ds.dataset(table, format="parquet", exclude_invalid_files=False)
-    for batch in dataset.to_batches(columns=["row_id", "value_crc32"]):
-        yield batch.column(0).to_pylist(), batch.column(1).to_pylist()
+COMMITTED = FetchOptions(isolation_level="read_committed")
 
 
-def count_files(table: Path) -> int:
-    """Return the number of Parquet files under a folder."""
-    return sum(1 for _ in table.rglob("*.parquet"))
+def table_batches(
+    table: Path, dataset: Dataset, encode: Encode
+) -> Iterator[tuple[list[int], array[int]]]:
+    """Yield (row ids, checksums) of all rows of a Delta table: checksums of the records that the
+    rows would be.
+    """
+    from deltalake import DeltaTable
+
+    fields = list(row_type(dataset))
+    names = [field.name for field in fields]
+    for batch in DeltaTable(table).to_pyarrow_dataset().to_batches(columns=names):
+        columns = [batch.column(field.name).cast(field.type) for field in fields]
+        rows = pa.StructArray.from_arrays(columns, fields=fields)
+        yield batch.column(ROW_ID).to_pylist(), checksums(encode(rows))
+
+
+def table_text(table: Path) -> str:
+    """Return what a Delta table is in words."""
+    from deltalake import DeltaTable
+
+    found = DeltaTable(table)
+    by = ", ".join(found.metadata().partition_columns)
+    return f"Delta, version {found.version()}, {len(found.file_uris())} files by {by}"
+
+
+def record_count(client: Client, topic: str) -> int:
+    """Return the records of a topic that was only appended to, without transactions."""
+    ends = client.list_offsets(dict.fromkeys(partitions_of(client, topic), LATEST))
+    return sum(end.offset for end in ends.values())
+
+
+def partitions_of(client: Client, topic: str) -> list[TopicPartition]:
+    """Return a topic's partitions."""
+    partitions = client.metadata([topic]).topics[topic].partitions
+    return [TopicPartition(topic, index) for index in partitions]
 
 
 def topic_records(client: Client, topic: str) -> Iterator[tuple[bytes | None, bytes]]:
-    """Yield (key, value) of a topic's records, by partition in the order of offsets."""
-    partitions = [
-        TopicPartition(topic, index) for index in client.metadata([topic]).topics[topic].partitions
-    ]
+    """Yield (key, value) of a topic's committed records, by partition in the order of offsets."""
+    partitions = partitions_of(client, topic)
     ends = client.list_offsets(dict.fromkeys(partitions, LATEST))
     for partition in partitions:
         if ends[partition].offset <= 0:
             continue
-        for batch in client.fetch(partition, 0, ends[partition].offset):
+        for batch in client.fetch(partition, 0, ends[partition].offset, COMMITTED):
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             yield from zip(keys, values, strict=True)

@@ -1,7 +1,9 @@
-"""The demo job, whole: a file's rows through Kafka and Spark into a table during an upgrade.
+"""The demo job, whole: a file's rows as Avro into an old cluster, copied into a new one while both
+are under way, decoded by Spark into a Delta table and an aggregate, compared and counted.
 
-`run_demo` leads: it starts the brokers, the Spark queries, the feeder and the director, watches
-them until every acknowledged row has arrived, counts, and hands back the account.
+`run_demo` leads: it starts the brokers, the feeder, the directors and the pipeline, whose file
+`job` writes, watches them until every acknowledged row has arrived, compares both clusters, counts,
+and hands back the account.
 """
 
 from __future__ import annotations
@@ -12,46 +14,58 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from parley.client import Client, ProduceOptions
+import pyarrow as pa
+
+from parley.client import ProduceOptions
+from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, JobError
 from parley.pipelines import job
-from parley.pipelines.account import Account, count_aggregates, count_table
-from parley.pipelines.counting import count_files, table_batches, topic_records
+from parley.pipelines.account import Account, ProofFacts, count_aggregates, count_table
+from parley.pipelines.counting import record_count, table_batches, table_text, topic_records
+from parley.pipelines.declared import Pipeline, PlannedChange
 from parley.pipelines.environments import EmbeddedEnvironment, Environment, OwnEnvironment
-from parley.pipelines.feed import Feeder, Pace
+from parley.pipelines.feed import Encode, Feeder, Pace, row_type
 from parley.pipelines.inputs import Dataset, open_input
 from parley.pipelines.progress import Display, LiveDisplay, PlainDisplay, RateMeter, Snapshot
-from parley.pipelines.queries.following import RowsDone
-from parley.pipelines.scenario import Director, LeaderWatch
+from parley.pipelines.rights import RIGHTS
+from parley.pipelines.scenario import (
+    NEW_RELEASES,
+    OLD_RELEASES,
+    Director,
+    LeaderWatch,
+    last_days,
+    rolling_upgrade,
+)
+from parley.registry import SchemaRegistryClient
+from parley.serdes.encoder import ColumnEncoder
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
-
-TARGET_SECONDS = 35
-"""The embedded cluster is fed so long, whatever the input's size: upgrades take time."""
+TARGET_SECONDS = 30
+"""The embedded clusters are fed so long, whatever the input's size: upgrades take time."""
 
 STALL_SECONDS = 120
 """When not a row has moved for as long, something is wrong that will not pass."""
 
+OLD, NEW = "old", "new"
 _MARK = ".parley-demo"
-_CLIENT_ID = "parley-demo"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DemoOptions:
-    """What the demo is to do. No `input`: the flights; no brokers: its own."""
+    """What the demo is to do. No `input`: the flights; no `source` or `target`: brokers of its own,
+    else bootstrap servers.
+    """
 
     input: Path | None = None
     key: tuple[str, ...] = ()
     partition_by: str | None = None
-    bootstrap_servers: str | None = None
+    source: str | None = None
+    target: str | None = None
     output: Path = Path("demo-output")
     rows_per_second: float | None = None
 
@@ -69,26 +83,30 @@ def run_demo(options: DemoOptions) -> Account:
     with ExitStack() as stack:
         display = stack.enter_context(choose_display())
         display.report(f"{dataset.row_count:,} rows in {dataset.path.name}")
-        client, environment = _brokers(options, stack)
-        plan = _plan(options, dataset, environment, client)
+        sides = _sides(options, stack)
+        plan = _plan(options, dataset, sides, stack)
+        encode = _encoder(plan)
         display.report(
-            f"brokers at {environment.bootstrap_servers}; topics {plan.topic} and "
-            f"{plan.aggregates_topic}"
+            f"old brokers at {plan.source}, new ones at {plan.target}, schemas at {plan.registry}"
         )
-        display.report("starting Spark")
-        spark = stack.enter_context(job.spark_session(plan.log, options.output / "warehouse"))
-        run = _Run(plan, environment, client, display, _pace(options, dataset), began)
+        display.report(f"planning {plan.file}, and starting Spark")
+        pipeline = stack.enter_context(Pipeline.from_file(plan.file))
+        _show_plan(pipeline.plan(), display)
+        run = _Run(plan, sides, encode, pipeline, display, _pace(options, dataset), began)
         stack.callback(run.stop)
-        run.start(*job.start_queries(spark, plan))
+        run.start()
         try:
             run.watch()
         except KeyboardInterrupt:
             display.report(
-                f"stopped by Ctrl-C; {run.state()}; stopping the queries and the brokers"
+                f"stopped by Ctrl-C; {run.state()}; stopping the pipeline and the brokers"
             )
             raise
-        display.report("everything has arrived; counting what was written")
-        account = _account(plan, environment, client, run)
+        run.stop()
+        display.report("everything has arrived; comparing both clusters")
+        proof = _proof(pipeline)
+        display.report("counting what was written")
+        account = _account(plan, sides, run, proof)
     (options.output / "account.json").write_text(json.dumps(account.to_dict(), indent=2) + "\n")
     return account
 
@@ -121,40 +139,103 @@ def choose_display() -> Iterator[Display]:
         yield display
 
 
-def _brokers(options: DemoOptions, stack: ExitStack) -> tuple[Client, Environment]:
-    """Start the embedded cluster, or reach the named brokers; return a client for either."""
-    if options.bootstrap_servers is None:
-        embedded = EmbeddedEnvironment()
-        stack.callback(embedded.close)
-        client = Client(bootstrap_servers=embedded.bootstrap_servers, client_id=_CLIENT_ID)
-        return stack.enter_context(client), embedded
-    client = stack.enter_context(
-        Client(bootstrap_servers=options.bootstrap_servers, client_id=_CLIENT_ID)
+def _sides(options: DemoOptions, stack: ExitStack) -> tuple[Environment, Environment]:
+    """Return the old cluster and the new one: embedded, or those that are named."""
+    old = _environment(
+        options.source, lambda: EmbeddedEnvironment(OLD, OLD_RELEASES, last_days()), OLD, stack
     )
-    return client, OwnEnvironment(options.bootstrap_servers, client)
+    new = _environment(
+        options.target,
+        lambda: EmbeddedEnvironment(NEW, NEW_RELEASES, rolling_upgrade()),
+        NEW,
+        stack,
+    )
+    return old, new
+
+
+def _environment(
+    servers: str | None, embedded: Callable[[], Environment], name: str, stack: ExitStack
+) -> Environment:
+    found = embedded() if servers is None else OwnEnvironment(name, servers)
+    return stack.enter_context(closing(found))
 
 
 def _plan(
-    options: DemoOptions, dataset: Dataset, environment: Environment, client: Client
+    options: DemoOptions,
+    dataset: Dataset,
+    sides: tuple[Environment, Environment],
+    stack: ExitStack,
 ) -> job.JobPlan:
-    """Name and create the topics; on brokers that are not ours under names that nobody uses."""
-    suffix = f"-{secrets.token_hex(3)}" if options.bootstrap_servers is not None else ""
-    topic = f"{dataset.name}{suffix}"
-    aggregates = f"{dataset.name}-by-{dataset.partition_column}".replace(" ", "-") + suffix
-    environment.create_topics(client, [topic, aggregates])
-    return job.JobPlan(
+    """Create the topic and write the pipeline's file; on brokers that are not ours under names that
+    nobody uses.
+    """
+    old, new = sides
+    ours = options.source is None and options.target is None
+    suffix = "" if ours else f"-{secrets.token_hex(3)}"
+    registry = old.registry or new.registry
+    if registry is None:
+        registry = stack.enter_context(LocalCluster(1, schema_registry=True)).schema_registry.url
+    plan = job.JobPlan(
+        name=f"demo{suffix}",
         dataset=dataset,
-        bootstrap_servers=environment.bootstrap_servers,
-        topic=topic,
-        aggregates_topic=aggregates,
+        source=old.bootstrap_servers,
+        target=new.bootstrap_servers,
+        registry=registry,
+        topic=f"{dataset.name}{suffix}",
+        aggregates_topic=f"{dataset.name}-by-{dataset.partition_field}{suffix}",
         output=options.output,
     )
+    old.create_topic(plan.topic)
+    job.write_file(plan)
+    return plan
 
 
 def _pace(options: DemoOptions, dataset: Dataset) -> Pace:
     if options.rows_per_second is not None:
         return Pace(options.rows_per_second)
-    return Pace(dataset.row_count / TARGET_SECONDS if options.bootstrap_servers is None else 0)
+    return Pace(dataset.row_count / TARGET_SECONDS if options.source is None else 0)
+
+
+def _encoder(plan: job.JobPlan) -> Encode:
+    """Register the rows' schema; return what makes Avro of rows."""
+    registry = SchemaRegistryClient(plan.registry)
+    made = ColumnEncoder(registry, f"{plan.topic}-value", None, auto_register_schemas=True)
+    made.prepare(row_type(plan.dataset))
+
+    def encode(rows: pa.StructArray) -> pa.Array:
+        return made.encode_values(rows).array
+
+    return encode
+
+
+def _show_plan(plan: Iterable[PlannedChange], display: Display) -> None:
+    """Show what the pipeline will do. Raises ConfigError where something stands in the way."""
+    for change in plan:
+        place = f" {change.topic}" if change.topic else ""
+        text = f"{change.flow}: {change.change}{place}, {change.what}"
+        if change.stops:
+            raise ConfigError(text)
+        if change.change != RIGHTS:
+            display.report(text)
+
+
+class _Work(threading.Thread):
+    """Runs the pipeline. `error` holds what ended it early, if so."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(name="parley-demo-pipeline", daemon=True)
+        self.error: BaseException | None = None
+        self._pipeline = pipeline
+
+    def run(self) -> None:
+        try:
+            self._pipeline.run()
+        except BaseException as error:
+            self.error = error
+
+    def stop(self) -> None:
+        """Let the flows end in order."""
+        self._pipeline.stop()
 
 
 class _Run:
@@ -163,122 +244,170 @@ class _Run:
     def __init__(
         self,
         plan: job.JobPlan,
-        environment: Environment,
-        client: Client,
+        sides: tuple[Environment, Environment],
+        encode: Encode,
+        pipeline: Pipeline,
         display: Display,
         pace: Pace,
         began: float,
     ) -> None:
-        self._plan = plan
-        self._began = began
-        self._environment = environment
-        self._display = display
-        send = partial(client.produce, plan.topic, options=ProduceOptions(compression_type="lz4"))
-        self.feeder = Feeder(plan.dataset, send, pace=pace, headers=environment.takes_headers())
-        self.leaders = LeaderWatch(partial(environment.leaders, plan.topic))
-        self._director: Director | None = environment.director(
-            plan.topic, self._fraction, display.report
+        self._plan, self._sides, self._began = plan, sides, began
+        self._pipeline, self._display = pipeline, display
+        self.encode = encode
+        old, _ = sides
+        send = partial(
+            old.client.produce, plan.topic, options=ProduceOptions(compression_type="lz4")
         )
-        self._queries: tuple[StreamingQuery, ...] = ()
-        self._rows_done: tuple[RowsDone, ...] = ()
+        self.feeder = Feeder(
+            plan.dataset,
+            self.encode,
+            send,
+            pace=pace,
+            may_go_on=lambda: self._warm_at is not None,
+            headers=old.takes_headers(),
+        )
+        self.leaders = {one.name: LeaderWatch(partial(one.leaders, plan.topic)) for one in sides}
+        found = [one.director(plan.topic, self._fraction, display.report) for one in sides]
+        self._directors: list[Director] = [one for one in found if one is not None]
+        self._work = _Work(pipeline)
+        self._records: dict[str, int] = {}
+        self._to_arrive: int | None = None
         self._rate = RateMeter()
-        self._start = time.monotonic()
+        self._warm_at: float | None = None
         self._tick = threading.Event()
         self.seconds = 0.0
 
-    def start(self, *queries: StreamingQuery) -> None:
+    @property
+    def _threads(self) -> list[Feeder | Director | _Work]:
+        return [self.feeder, *self._directors, self._work]
+
+    def start(self) -> None:
         """Set everything in motion."""
-        self._queries = queries
-        self._rows_done = tuple(RowsDone(query) for query in queries)
-        self._display.report("two streaming queries run; the rows begin to flow")
-        self._start = time.monotonic()
-        self.feeder.start()
-        if self._director is not None:
-            self._director.start()
+        self._display.report("the pipeline runs; its first rows warm Spark up")
+        for thread in reversed(self._threads):
+            thread.start()
 
     def watch(self) -> None:
-        """Show the state until both queries have all rows. Raises what ended a part early."""
-        last_move, moved_at = (-1, -1), time.monotonic()
+        """Show the state until all flows have all rows. Raises what ended a part early."""
+        last_move, moved_at = -1, time.monotonic()
         while True:
-            for thread in (self.feeder, self._director):
-                if thread is not None and thread.error is not None:
+            for thread in self._threads:
+                if thread.error is not None:
                     raise thread.error
-            for query in self._queries:
-                job.check_running(query, self._plan)
-            done = [rows.count() for rows in self._rows_done]
-            self._show(done[0])
-            if self._arrived(done):
-                self.seconds = time.monotonic() - self._start
+            self._records = self._pipeline.records()
+            self._show()
+            if self._warm_at is None and self._is_warm():
+                self._display.report("Spark is warm; the rows begin to flow")
+                self._warm_at = time.monotonic()
+            if self._warm_at is not None and self._arrived():
+                self.seconds = time.monotonic() - self._warm_at
                 return
-            if (self.feeder.ledger.rows, sum(done)) != last_move:
-                last_move, moved_at = (self.feeder.ledger.rows, sum(done)), time.monotonic()
+            moved = self.feeder.ledger.rows + sum(self._records.values())
+            if moved != last_move:
+                last_move, moved_at = moved, time.monotonic()
             elif time.monotonic() - moved_at > STALL_SECONDS:
                 raise JobError(
-                    f"no row has moved for {STALL_SECONDS} s: {self.state()}, "
-                    f"{done[1]:,} are aggregated (the log of Spark is {self._plan.log})"
+                    f"no row has moved for {STALL_SECONDS} s: {self.state()} "
+                    f"(the log of Spark is {self._plan.log})"
                 )
             self._tick.wait(0.25)
 
+    @property
+    def copied(self) -> int:
+        """Records that the new cluster has."""
+        return self._records.get(job.COPY, 0)
+
     def state(self) -> str:
         """Return how far it has come, in words."""
-        done = self._rows_done[0].count() if self._rows_done else 0
         return (
-            f"{self.feeder.ledger.rows:,} rows were acknowledged, {done:,} are in "
-            f"{self._plan.table}"
+            f"{self.feeder.ledger.rows:,} rows were acknowledged, {self.copied:,} copied, "
+            f"{self._records.get(job.TABLE, 0):,} are in {self._plan.table}, "
+            f"{self._records.get(job.AGGREGATES, 0):,} are aggregated"
         )
 
     def stop(self) -> None:
-        """Stop the feeder, the director and the queries, in this order; safe at any time."""
-        for thread in (self.feeder, self._director):
-            if thread is not None and thread.is_alive():
+        """Stop the feeder, the directors and the pipeline, in this order; safe at any time."""
+        for thread in self._threads:
+            if thread.is_alive():
                 thread.stop()
-                thread.join(timeout=30)
-        for query in self._queries:
-            query.stop()
+                thread.join()
 
-    def _arrived(self, done: list[int]) -> bool:
-        upgraded = self._director is None or self._director.finished
-        return self.feeder.finished and upgraded and min(done) >= self.feeder.ledger.rows
+    def _arrived(self) -> bool:
+        """Return whether all is where it should be. Below 0.11 a broker may have a row twice."""
+        if not (self.feeder.finished and all(one.finished for one in self._directors)):
+            return False
+        if self._to_arrive is None:
+            self._to_arrive = record_count(self._sides[0].client, self._plan.topic)
+        flows = (job.COPY, job.TABLE, job.AGGREGATES)
+        return all(self._records.get(name, 0) >= self._to_arrive for name in flows)
+
+    def _is_warm(self) -> bool:
+        """Return whether both queries have done a batch: what happens to brokers is to happen to
+        them.
+        """
+        return all(self._records.get(name, 0) > 0 for name in (job.TABLE, job.AGGREGATES))
 
     def _fraction(self) -> float:
         return self.feeder.ledger.rows / self._plan.dataset.row_count
 
-    def _show(self, rows_in_table: int) -> None:
+    def _show(self) -> None:
         seconds = time.monotonic() - self._began
-        leaders = self.leaders.look()
+        rows_in_table = self._records.get(job.TABLE, 0)
+        for one in self.leaders.values():
+            one.look()
+        rows = (row for one in self._sides for row in one.broker_rows(self._plan.topic))
         self._display.show(
             Snapshot(
                 seconds=seconds,
                 rows_total=self._plan.dataset.row_count,
                 rows_acknowledged=self.feeder.ledger.rows,
+                rows_copied=self.copied,
                 rows_in_table=rows_in_table,
                 rate=self._rate.rate(seconds, rows_in_table),
-                brokers=self._environment.broker_rows(),
-                leaders={partition: leader for partition, (leader, _) in leaders.items()},
-                leader_moves=self.leaders.moves,
+                brokers=tuple(rows),
+                leader_moves=sum(one.moves for one in self.leaders.values()),
             )
         )
 
 
-def _account(plan: job.JobPlan, environment: Environment, client: Client, run: _Run) -> Account:
+def _proof(pipeline: Pipeline) -> ProofFacts:
+    """Compare what was copied with what it became."""
+    began = time.monotonic()
+    found = pipeline.verify([job.PROOF])[job.PROOF]
+    different = found.first_difference
+    return ProofFacts(
+        records=sum(one.left_records for one in found.partitions),
+        partitions=len(found.partitions),
+        seconds=time.monotonic() - began,
+        difference=None if different is None else str(different),
+    )
+
+
+def _account(
+    plan: job.JobPlan, sides: tuple[Environment, Environment], run: _Run, proof: ProofFacts
+) -> Account:
     """Count what was written and state it."""
-    run.leaders.look()
-    table = count_table(table_batches(plan.table), run.feeder.ledger.checksums)
-    aggregates = count_aggregates(topic_records(client, plan.aggregates_topic))
+    for one in run.leaders.values():
+        one.look()
+    _, new = sides
+    ledger = run.feeder.ledger
+    rows = table_batches(plan.table, plan.dataset, run.encode)
     return Account(
         source=str(plan.dataset.path),
         rows_in=plan.dataset.row_count,
-        rows_acknowledged=run.feeder.ledger.rows,
-        idempotent=run.feeder.ledger.idempotent,
-        table=table,
-        aggregates=aggregates,
-        leader_moves=run.leaders.moves,
-        brokers=environment.broker_facts(),
+        rows_acknowledged=ledger.rows,
+        idempotent=ledger.idempotent,
+        rows_copied=run.copied,
+        proof=proof,
+        table=count_table(rows, ledger.checksums),
+        aggregates=count_aggregates(topic_records(new.client, plan.aggregates_topic)),
+        leader_moves={name: one.moves for name, one in run.leaders.items()},
+        brokers=tuple(fact for one in sides for fact in one.broker_facts()),
         seconds=run.seconds,
         output={
-            "table": f"{plan.table} ({count_files(plan.table)} Parquet files, by "
-            f"{plan.dataset.partition_column})",
+            "table": f"{plan.table} ({table_text(plan.table)})",
             "topics": f"{plan.topic}, {plan.aggregates_topic}",
+            "pipeline": f"{plan.file}, which is what `parley run` takes",
             "account": str(plan.output / "account.json"),
             "log": str(plan.log),
         },

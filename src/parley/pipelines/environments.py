@@ -1,4 +1,4 @@
-"""The demo's brokers: an embedded cluster upgraded under way, or brokers of one's own."""
+"""The demo's clusters: embedded ones, to which things happen under way, or brokers of one's own."""
 
 from __future__ import annotations
 
@@ -8,27 +8,34 @@ from typing import Protocol
 
 from parley.client import Client, NewTopic
 from parley.devcluster import LocalCluster
-from parley.errors import UnsupportedVersionError
+from parley.errors import ConfigError, UnsupportedVersionError
 from parley.messages import MetadataRequest
 from parley.pipelines.account import BrokerFacts, version_span
 from parley.pipelines.progress import BrokerRow
-from parley.pipelines.scenario import RELEASES, Director, rolling_upgrade
+from parley.pipelines.scenario import Director, Step
 from parley.versions.features import Feature
 
 SHOWN_APIS = ("Produce", "Fetch", "ListOffsets", "Metadata")
 PARTITIONS = 4
 _ASK_EVERY_SECONDS = 2.0
+_CLIENT_ID = "parley-demo"
 
 
 class Environment(Protocol):
-    """What the demo asks of its brokers, whosever they are."""
+    """What the demo asks of a cluster, whosever it is."""
+
+    client: Client
 
     @property
+    def name(self) -> str: ...
+    @property
     def bootstrap_servers(self) -> str: ...
-    def create_topics(self, client: Client, names: Sequence[str]) -> None: ...
+    @property
+    def registry(self) -> str | None: ...
+    def create_topic(self, name: str) -> None: ...
     def takes_headers(self) -> bool: ...
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]: ...
-    def broker_rows(self) -> tuple[BrokerRow, ...]: ...
+    def broker_rows(self, topic: str) -> tuple[BrokerRow, ...]: ...
     def broker_facts(self) -> tuple[BrokerFacts, ...]: ...
     def director(
         self, topic: str, progress: Callable[[], float], report: Callable[[str], None]
@@ -37,47 +44,58 @@ class Environment(Protocol):
 
 
 class EmbeddedEnvironment:
-    """Three embedded brokers in the middle of a rolling upgrade, which the director carries on."""
+    """Three embedded brokers with a schema registry, and the steps that the director performs."""
 
-    def __init__(self, releases: Mapping[int, str] = RELEASES) -> None:
-        self._cluster = LocalCluster(len(releases), releases=releases)
+    def __init__(self, name: str, releases: Mapping[int, str], steps: Sequence[Step]) -> None:
+        self.name = name
+        self._steps = steps
+        self._cluster = LocalCluster(len(releases), releases=releases, schema_registry=True)
         self._cluster.start()
         self.bootstrap_servers = self._cluster.bootstrap_servers
+        self.registry = self._cluster.schema_registry.url
+        self.client = Client(bootstrap_servers=self.bootstrap_servers, client_id=_CLIENT_ID)
         self._spoken = {broker.id: [broker.release] for broker in self._cluster.brokers}
 
-    def create_topics(self, client: Client, names: Sequence[str]) -> None:
-        """Create topics whose partitions all brokers hold."""
-        for name in names:
-            self._cluster.create_topic(name, PARTITIONS, len(self._spoken))
+    def create_topic(self, name: str) -> None:
+        """Create a topic whose partitions all brokers hold."""
+        self._cluster.create_topic(name, PARTITIONS, len(self._spoken))
 
     def takes_headers(self) -> bool:
         """Return whether records may have headers: all of these releases know them."""
         return True
 
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]:
-        """Return leader and epoch by partition."""
-        return self._cluster.leaders(topic)
+        """Return leader and epoch by partition; nothing where the topic is not there yet."""
+        try:
+            return self._cluster.leaders(topic)
+        except ConfigError:
+            return {}
 
-    def broker_rows(self) -> tuple[BrokerRow, ...]:
+    def broker_rows(self, topic: str) -> tuple[BrokerRow, ...]:
         """Return the brokers for the display; takes note of the releases on the way."""
+        self._note_releases()
         rows = []
-        used = self._versions()
+        used, leaders = self._versions(), self.leaders(topic)
         for broker in self._cluster.brokers:
-            if self._spoken[broker.id][-1] != broker.release:
-                self._spoken[broker.id].append(broker.release)
             shown = {
                 api: span for api, span in used.get(broker.id, {}).items() if api in SHOWN_APIS[:2]
             }
-            text = ", ".join(f"{api} {span}" for api, span in sorted(shown.items(), reverse=True))
-            rows.append(BrokerRow(broker.id, broker.release, broker.running, text))
+            rows.append(
+                BrokerRow(
+                    self.name, broker.id, broker.release, broker.running,
+                    ", ".join(f"{api} {span}" for api, span in sorted(shown.items(), reverse=True)),
+                    tuple(index for index, (leader, _) in leaders.items() if leader == broker.id),
+                )
+            )  # fmt: skip
         return tuple(rows)
 
     def broker_facts(self) -> tuple[BrokerFacts, ...]:
         """Return releases and versions for the account: of clients, and Spark's workers."""
-        self.broker_rows()
+        self._note_releases()
         used = self._versions()
         return tuple(
             BrokerFacts(
+                cluster=self.name,
                 broker=broker,
                 releases=tuple(releases),
                 api_versions={
@@ -90,20 +108,25 @@ class EmbeddedEnvironment:
     def director(
         self, topic: str, progress: Callable[[], float], report: Callable[[str], None]
     ) -> Director:
-        """Return the thread that moves leaders, upgrades and kills."""
-        steps = rolling_upgrade()
+        """Return the thread that performs the steps."""
         return Director(
-            steps,
+            self._steps,
             self._cluster,
             topic,
             brokers=sorted(self._spoken),
             progress=progress,
-            report=report,
+            report=lambda text: report(f"{self.name} cluster: {text}"),
         )
 
     def close(self) -> None:
         """Stop the cluster."""
+        self.client.close()
         self._cluster.close()
+
+    def _note_releases(self) -> None:
+        for broker in self._cluster.brokers:
+            if self._spoken[broker.id][-1] != broker.release:
+                self._spoken[broker.id].append(broker.release)
 
     def _versions(self) -> dict[int, dict[str, str]]:
         """Return broker to API name to the versions that any client used there."""
@@ -120,55 +143,59 @@ class EmbeddedEnvironment:
 class OwnEnvironment:
     """Brokers that someone else runs: written to and read from, otherwise left alone."""
 
-    def __init__(
-        self, bootstrap_servers: str, client: Client, partitions: int = PARTITIONS
-    ) -> None:
+    registry = None
+
+    def __init__(self, name: str, bootstrap_servers: str, partitions: int = PARTITIONS) -> None:
+        self.name = name
         self.bootstrap_servers = bootstrap_servers
-        self._client = client
+        self.client = Client(bootstrap_servers=bootstrap_servers, client_id=_CLIENT_ID)
         self._partitions = partitions
         self._leaders: dict[int, tuple[int, int]] | None = None
         self._asked_at = 0.0
 
-    def create_topics(self, client: Client, names: Sequence[str]) -> None:
-        """Create topics with as many replicas as there are brokers, at most three."""
-        replicas = min(3, len(client.metadata().brokers))
+    def create_topic(self, name: str) -> None:
+        """Create a topic with as many replicas as there are brokers, at most three."""
+        replicas = min(3, len(self.client.metadata().brokers))
         try:
-            client.create_topics([NewTopic(name, self._partitions, replicas) for name in names])
+            self.client.create_topics([NewTopic(name, self._partitions, replicas)])
         except UnsupportedVersionError:
             # Before 0.10.1 a topic is made by asking for it,
             # where the broker's configuration allows it.
-            wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
-            client.request(None, MetadataRequest(topics=wanted))
-            client.metadata(names)
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name)]
+            self.client.request(None, MetadataRequest(topics=wanted))
+            self.client.metadata([name])
 
     def takes_headers(self) -> bool:
         """Return whether records may have headers: since Kafka 0.11, on all brokers or none."""
-        brokers = list(self._client.metadata().brokers)
+        brokers = list(self.client.metadata().brokers)
         return all(
-            self._client.api_versions(broker).supports(Feature.RECORD_HEADERS) for broker in brokers
+            self.client.api_versions(broker).supports(Feature.RECORD_HEADERS) for broker in brokers
         )
 
     def leaders(self, topic: str) -> Mapping[int, tuple[int, int]]:
-        """Return leader and epoch by partition, as the brokers report it."""
+        """Return leader and epoch by partition, as the brokers report it; nothing where the topic
+        is not there yet.
+        """
         if self._leaders is None or time.monotonic() - self._asked_at > _ASK_EVERY_SECONDS:
-            partitions = self._client.metadata([topic]).topics[topic].partitions
+            found = self.client.metadata().topics.get(topic)
+            partitions = {} if found is None else found.partitions
             self._leaders = {
                 index: (one.leader, one.leader_epoch) for index, one in partitions.items()
             }
             self._asked_at = time.monotonic()
         return self._leaders
 
-    def broker_rows(self) -> tuple[BrokerRow, ...]:
+    def broker_rows(self, topic: str) -> tuple[BrokerRow, ...]:
         """Return nothing: neither releases nor the state of these brokers are ours to know."""
         return ()
 
     def broker_facts(self) -> tuple[BrokerFacts, ...]:
-        """Return the versions that the producing client used with each broker."""
+        """Return the versions that the demo's own client used with each broker."""
         facts = []
-        for broker, versions in sorted(self._client.versions_in_use().items()):
+        for broker, versions in sorted(self.client.versions_in_use().items()):
             used = {_title(api.name): version_span([version]) for api, version in versions.items()}
             shown = {api: used[api] for api in SHOWN_APIS if api in used}
-            facts.append(BrokerFacts(broker=broker, api_versions=shown))
+            facts.append(BrokerFacts(cluster=self.name, broker=broker, api_versions=shown))
         return tuple(facts)
 
     def director(
@@ -177,7 +204,8 @@ class OwnEnvironment:
         """Return none: nothing is forced on these brokers."""
 
     def close(self) -> None:
-        """Leave everything as it is."""
+        """Leave the brokers as they are."""
+        self.client.close()
 
 
 def _title(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Rows into a topic: JSON with keys and headers, at a pace, with a ledger of acknowledgements."""
+"""Rows into a topic: Avro with keys and headers, at a pace, with a ledger of acknowledgements."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ import json
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from parley.pipelines.inputs import Dataset, Row
+from parley.arrow import HEADERS_TYPE
+from parley.pipelines.inputs import ROW_ID, ColumnType, Dataset, Row
+from parley.types import Json
 
 if TYPE_CHECKING:
     from parley.client import ProduceResult
 
 ROWS_PER_CHUNK = 2_000
-HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+ARROW_TYPES = {
+    ColumnType.BIGINT: pa.int64(),
+    ColumnType.DOUBLE: pa.float64(),
+    ColumnType.BOOLEAN: pa.bool_(),
+    ColumnType.STRING: pa.string(),
+}
+Encode = Callable[[pa.StructArray], pa.Array]
+"""Makes a record's value of each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,33 +82,59 @@ class Pace:
         return max(0.0, self._start + rows_done / self._rows_per_second - self._clock())
 
 
-def chunks(dataset: Dataset, *, headers: bool = True) -> Iterator[Chunk]:
+def row_type(dataset: Dataset) -> pa.StructType:
+    """Return the type of a row: its number as `row_id`, by which it is found again, and its columns
+    under the names that Avro allows.
+    """
+    columns = [(dataset.fields[name], ARROW_TYPES[kind]) for name, kind in dataset.columns.items()]
+    return pa.struct([(ROW_ID, pa.int64()), *columns])
+
+
+def chunks(dataset: Dataset, encode: Encode, *, headers: bool = True) -> Iterator[Chunk]:
     """Yield the dataset as record batches with the columns key, value and (where wanted) headers.
 
-    Each value is the row as JSON with its number as `row_id`, by which it is found again. Raises
-    InputError at the first bad line.
+    Raises InputError at the first bad line.
     """
     rows = dataset.rows()
     first_row = 0
     # Small inputs go in small chunks too: what happens meanwhile is due at fractions of the rows.
     rows_per_chunk = max(1, min(ROWS_PER_CHUNK, dataset.row_count // 100))
-    header = [("source", dataset.path.name.encode()), ("content-type", b"application/json")]
+    header = [("source", dataset.path.name.encode()), ("content-type", b"application/avro")]
     while part := list(islice(rows, rows_per_chunk)):
-        values = [encode_value(first_row + index, row) for index, row in enumerate(part)]
+        values = encode(typed_rows(dataset, first_row, part))
         keys = [encode_key(row, dataset.key_columns) for row in part]
-        columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
+        columns = [pa.array(keys, pa.binary()), values]
         names = ["key", "value"]
         if headers:
             columns.append(pa.array([header] * len(part), HEADERS_TYPE))
             names.append("headers")
         batch = pa.RecordBatch.from_arrays(columns, names=names)
-        yield Chunk(first_row, batch, array("L", map(binascii.crc32, values)))
+        yield Chunk(first_row, batch, checksums(values))
         first_row += len(part)
 
 
-def encode_value(row_id: int, row: Row) -> bytes:
-    """Return a row as JSON, its number first."""
-    return json.dumps({"row_id": row_id, **row}, separators=(",", ":")).encode()
+def checksums(values: pa.Array) -> array[int]:
+    """Return the CRC-32 of each value."""
+    return array("L", map(binascii.crc32, values.to_pylist()))
+
+
+def typed_rows(dataset: Dataset, first_row: int, rows: Sequence[Row]) -> pa.StructArray:
+    """Return rows, numbered from `first_row` on, as an array of `row_type`."""
+    kind = row_type(dataset)
+    columns = [pa.array(range(first_row, first_row + len(rows)), pa.int64())]
+    for name, column in dataset.columns.items():
+        values = [_value(row.get(name), column) for row in rows]
+        columns.append(pa.array(values, ARROW_TYPES[column]))
+    return pa.StructArray.from_arrays(columns, fields=list(kind))
+
+
+def _value(value: Json, column: ColumnType) -> Json:
+    """Return a value as its column takes it: what has no other type there is its JSON text."""
+    if column is ColumnType.STRING and value is not None and not isinstance(value, str):
+        return json.dumps(value, separators=(",", ":"))
+    if column is ColumnType.DOUBLE and isinstance(value, int):
+        return float(value)
+    return value
 
 
 def encode_key(row: Row, key_columns: tuple[str, ...]) -> bytes | None:
@@ -111,34 +146,47 @@ def encode_key(row: Row, key_columns: tuple[str, ...]) -> bytes | None:
 
 
 class Feeder(threading.Thread):
-    """Produces a dataset in its own thread. `error` holds what ended it early, if so."""
+    """Produces a dataset in its own thread. `error` holds what ended it early, if so.
+
+    The first chunk goes at once, the others when `may_go_on` says so, at the pace.
+    """
 
     def __init__(
         self,
         dataset: Dataset,
+        encode: Encode,
         send: Callable[[pa.RecordBatch], ProduceResult],
         *,
         pace: Pace,
+        may_go_on: Callable[[], bool] = lambda: True,
         headers: bool = True,
     ) -> None:
         super().__init__(name="parley-demo-feeder", daemon=True)
         self.ledger = Ledger()
         self.error: BaseException | None = None
         self._dataset = dataset
+        self._encode = encode
         self._send = send
-        self._pace = pace
+        self._pace, self._may_go_on = pace, may_go_on
         self._headers = headers
         self._stopping = threading.Event()
 
     def run(self) -> None:
         try:
-            for chunk in chunks(self._dataset, headers=self._headers):
-                if self._stopping.wait(self._pace.wait_seconds(chunk.first_row)):
+            for chunk in chunks(self._dataset, self._encode, headers=self._headers):
+                if chunk.first_row and not self._wait_for_turn(chunk.first_row):
                     return
                 result = self._send(chunk.batch)
                 self.ledger.acknowledge(chunk, idempotent=bool(result.idempotent))
         except BaseException as error:
             self.error = error
+
+    def _wait_for_turn(self, rows_done: int) -> bool:
+        """Wait until the next chunk may go; return False where it is to stop."""
+        while not self._may_go_on():
+            if self._stopping.wait(0.1):
+                return False
+        return not self._stopping.wait(self._pace.wait_seconds(rows_done))
 
     @property
     def finished(self) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 if TYPE_CHECKING:
@@ -18,10 +18,13 @@ _PLAIN_EVERY_SECONDS = 2.0
 class BrokerRow:
     """A broker as the display shows it. `release` is None where it is not ours to know."""
 
+    cluster: str
     broker: int
     release: str | None
     running: bool
     versions: str = ""
+    leads: tuple[int, ...] = ()
+    """Partitions of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,10 @@ class Snapshot:
     seconds: float
     rows_total: int
     rows_acknowledged: int = 0
+    rows_copied: int = 0
     rows_in_table: int = 0
     rate: float = 0.0
     brokers: tuple[BrokerRow, ...] = ()
-    leaders: Mapping[int, int] = field(default_factory=dict)
-    """Leader by partition, -1 where there is none."""
     leader_moves: int = 0
 
     @property
@@ -139,30 +141,20 @@ def plain_text(snapshot: Snapshot) -> str:
     """Return the state as one line."""
     text = (
         f"{snapshot.rows_acknowledged:,} of {snapshot.rows_total:,} rows "
-        f"acknowledged, {snapshot.rows_in_table:,} in the table, lag "
-        f"{snapshot.lag:,}, {snapshot.rate:,.0f} rows/s"
+        f"acknowledged, {snapshot.rows_copied:,} copied, {snapshot.rows_in_table:,} in the table, "
+        f"lag {snapshot.lag:,}, {snapshot.rate:,.0f} rows/s, {snapshot.leader_moves} leader moves"
     )
-    if snapshot.leaders:
-        text += f", leaders {leaders_text(snapshot.leaders)} ({snapshot.leader_moves} moves)"
-    if snapshot.brokers:
-        text += ", releases " + " ".join(
+    for cluster in dict.fromkeys(row.cluster for row in snapshot.brokers):
+        text += f", {cluster} " + " ".join(
             f"{row.broker}={row.release or '?'}{'' if row.running else ' (down)'}"
             for row in snapshot.brokers
+            if row.cluster == cluster
         )
     return text
 
 
-def leaders_text(leaders: Mapping[int, int]) -> str:
-    """Return the leaders by partition: `1 2 3`, `-` where there is none.
-
-    >>> leaders_text({0: 1, 1: -1})
-    '1 -'
-    """
-    return " ".join("-" if leader < 0 else str(leader) for _, leader in sorted(leaders.items()))
-
-
 def panel(snapshot: Snapshot, events: tuple[tuple[float, str], ...]) -> RenderableType:
-    """Return the live view: two bars, the numbers, a line per broker, the last events."""
+    """Return the live view: three bars, the numbers, a line per broker, the last events."""
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
@@ -200,6 +192,7 @@ def _bars(snapshot: Snapshot) -> RenderableType:
     total = max(1, snapshot.rows_total)
     for name, rows in (
         ("acknowledged", snapshot.rows_acknowledged),
+        ("copied", snapshot.rows_copied),
         ("in the table", snapshot.rows_in_table),
     ):
         table.add_row(
@@ -216,16 +209,11 @@ def _broker_table(snapshot: Snapshot) -> RenderableType:
     for heading in ("broker", "release", "state", "leads partitions", "versions used"):
         table.add_column(heading)
     for row in snapshot.brokers:
-        led = [
-            str(partition)
-            for partition, leader in sorted(snapshot.leaders.items())
-            if leader == row.broker
-        ]
         table.add_row(
-            str(row.broker),
+            f"{row.cluster} {row.broker}",
             Text(row.release or "-", style="bold"),
             Text("up", style="green") if row.running else Text("down", style="bold red"),
-            " ".join(led) or "-",
+            " ".join(map(str, row.leads)) or "-",
             Text(row.versions, style="dim"),
         )
     return table

@@ -1,4 +1,4 @@
-"""What happens to the embedded cluster while rows flow: decided as a list of steps, then done.
+"""What happens to embedded clusters while rows flow: decided as a list of steps, then done.
 
 A step is due when a fraction of the rows is acknowledged, so that every run, fast or slow, sees all
 of them under load. Two brokers of three are up at any time.
@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-RELEASES: Mapping[int, str] = {1: "2.4", 2: "3.9", 3: "4.2"}
-"""The cluster begins in the middle of a rolling upgrade."""
+OLD_RELEASES: Mapping[int, str] = {1: "2.4", 2: "2.4", 3: "2.4"}
+"""The cluster that is left."""
 
-UPGRADES: Mapping[int, str] = {1: "3.9", 2: "4.2", 3: "4.3"}
-"""One step further for each broker. (4.x follows 3.3 and later: 2.4 goes to 3.9.)"""
+NEW_RELEASES: Mapping[int, str] = {1: "3.9", 2: "4.2", 3: "4.2"}
+"""The cluster that is moved to begins in the middle of a rolling upgrade."""
+
+UPGRADES: Mapping[int, str] = {1: "4.3", 2: "4.3", 3: "4.3"}
+"""Which ends here."""
 
 
 class Act(Enum):
@@ -61,7 +64,9 @@ class ClusterControl(Protocol):
 
 
 def rolling_upgrade(upgrades: Mapping[int, str] = UPGRADES, *, killed: int = 2) -> tuple[Step, ...]:
-    """Return the demo's steps: leaders move, each broker is upgraded, one is killed and returns."""
+    """Return the new cluster's steps: leaders move, each broker is upgraded, one is killed and
+    returns.
+    """
     steps = [Step(0.05, Act.MOVE_LEADERS)]
     at = 0.15
     for broker, release in sorted(upgrades.items()):
@@ -74,6 +79,18 @@ def rolling_upgrade(upgrades: Mapping[int, str] = UPGRADES, *, killed: int = 2) 
         Step(0.92, Act.MOVE_LEADERS),
     ]
     return tuple(sorted(steps, key=lambda step: step.due))
+
+
+def last_days(*, killed: int = 2) -> tuple[Step, ...]:
+    """Return the old cluster's steps: leaders move, and a broker is killed and returns."""
+    return (
+        Step(0.1, Act.MOVE_LEADERS),
+        Step(0.25, Act.KILL, killed),
+        Step(0.32, Act.START, killed),
+        Step(0.45, Act.MOVE_LEADERS),
+        Step(0.65, Act.MOVE_LEADERS),
+        Step(0.88, Act.MOVE_LEADERS),
+    )
 
 
 def perform(step: Step, cluster: ClusterControl, topic: str, brokers: Sequence[int]) -> None:
@@ -109,12 +126,15 @@ class LeaderWatch:
 
     def __init__(self, leaders: Callable[[], Mapping[int, tuple[int, int]]]) -> None:
         self._leaders = leaders
-        self._first = dict(leaders())
-        self.now = dict(self._first)
+        self._first: dict[int, tuple[int, int]] = {}
+        self.now: dict[int, tuple[int, int]] = {}
+        self.look()
 
     def look(self) -> Mapping[int, tuple[int, int]]:
         """Ask again; return the leaders and their epochs by partition."""
-        self.now = {**self.now, **self._leaders()}
+        found = self._leaders()
+        self._first = {**found, **self._first}
+        self.now.update(found)
         return self.now
 
     @property

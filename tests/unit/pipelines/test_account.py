@@ -14,6 +14,7 @@ from parley.pipelines.account import (
     Account,
     AggregateCount,
     BrokerFacts,
+    ProofFacts,
     TableCount,
     count_aggregates,
     count_table,
@@ -25,10 +26,16 @@ GOOD = Account(
     rows_in=10,
     rows_acknowledged=10,
     idempotent=True,
+    rows_copied=10,
+    proof=ProofFacts(records=10, partitions=4, seconds=0.25),
     table=TableCount(10, 0, 0, 0, 0),
     aggregates=AggregateCount(4, 2, 10),
-    leader_moves=3,
-    brokers=(BrokerFacts(broker=1, releases=("2.4", "3.9"), api_versions={"Produce": "v7-v9"}),),
+    leader_moves={"old": 3, "new": 5},
+    brokers=(
+        BrokerFacts(
+            cluster="new", broker=1, releases=("2.4", "3.9"), api_versions={"Produce": "v7-v9"}
+        ),
+    ),
     seconds=2.0,
     output={"table": "out/flights"},
 )
@@ -71,7 +78,9 @@ def test_a_good_account_balances_and_says_so() -> None:
     assert GOOD.balanced
     text = "\n".join(GOOD.lines())
     for part in ("rows in", "lost                     0", "exactly once", "2.4 -> 3.9",
-                 "Produce v7-v9", "survived",
+                 "Produce v7-v9", "3  survived in the old cluster", "5  survived in the new",
+                 "10  records on both sides in 0.2 s, 4 partitions: they are equal",
+                 "new broker 1",
                  "out/flights", "The account balances."):  # fmt: skip
         assert part in text
     assert GOOD.rows_per_second == 5
@@ -81,6 +90,7 @@ def test_a_good_account_balances_and_says_so() -> None:
     ("change", "problem"),
     [
         ({"rows_in": 11}, "1 rows were not acknowledged"),
+        ({"proof": ProofFacts(10, 4, 0.2, "offset 7 differs")}, "differ: offset 7 differs"),
         (
             {"table": TableCount(9, 1, 0, 0, 0), "aggregates": AggregateCount(1, 1, 9)},
             "1 acknowledged rows are not",
@@ -120,6 +130,7 @@ def test_the_account_is_json() -> None:
     assert document["balanced"] is True
     assert document["table"] == {"rows": 10, "lost": 0, "duplicated": 0, "altered": 0, "foreign": 0}
     assert document["brokers"][0]["releases"] == ["2.4", "3.9"]
+    assert document["proof"]["difference"] is None
 
 
 def test_versions_are_written_as_a_span() -> None:

@@ -1,4 +1,4 @@
-"""The demo's care for its output folder, and how failures of the Spark side are reported."""
+"""The demo's care for its output folder, and the pipeline's file that it writes."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from parley.errors import ConfigError, DiskFullError, JobError
+from parley.errors import ConfigError
+from parley.pipelines.declared.reading import read
 from parley.pipelines.demo import prepare_output
 from parley.pipelines.inputs import open_input
-from parley.pipelines.job import JobPlan, explain_failure
-from parley.pipelines.queries.failures import failure_text
+from parley.pipelines.job import JobPlan, write_file
+from parley.pipelines.queries import QueryOptions
 from parley.pipelines.queries.session import _stderr_into
 
 
-@pytest.fixture
-def plan(tmp_path: Path) -> JobPlan:
-    path = tmp_path / "a.csv"
-    path.write_text("a\n1\n")
+def planned(folder: Path, text: str) -> JobPlan:
+    path = folder / "a b.csv"
+    path.write_text(text)
+    output = folder / 'out "quoted" \\ ü'
+    output.mkdir()
     return JobPlan(
+        name="demo",
         dataset=open_input(path),
-        bootstrap_servers="x:1",
+        source="old:1,old:2",
+        target="new:1",
+        registry="http://registry:8081",
         topic="a",
         aggregates_topic="b",
-        output=tmp_path / "out",
+        output=output,
     )
 
 
@@ -51,51 +56,33 @@ def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
     assert (tmp_path / ".parley-demo").exists()
 
 
-def test_a_full_disk_is_named_with_its_folder(plan: JobPlan) -> None:
-    error = explain_failure(
-        "table", "java.io.IOException: No space left on device\n\tat java.base/...", plan
-    )
-    assert isinstance(error, DiskFullError)
-    assert str(plan.output) in str(error)
-
-
-def test_of_a_long_failure_the_naming_line_is_shown(plan: JobPlan) -> None:
-    text = (
-        "[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted\n"
-        "org.apache.spark.SparkException: Job aborted due to stage failure\n"
-        '  File "/x/reader.py", line 1, in read\n'
-        "parley.errors.tree.DataLossError: topic t was created again\n"
-        "\n\tat "
-        "org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)\n"
-    )
-    error = explain_failure("table", text, plan)
-    assert isinstance(error, JobError)
-    assert (
-        'query "table" failed: parley.errors.tree.DataLossError: topic t was created again'
-        in str(error)
-    )
-    assert "spark.log" in str(error)
-    java = (
-        "[STREAM_FAILED] x\n=== plan ===\n+- ~Scan[key#0]\njava.lang.A: a\n\tat b.C(D:1)\nCaused "
-        "by: java.lang.E: inner"
-    )
-    assert "failed: java.lang.E: inner (" in str(explain_failure("table", java, plan))
-    assert "failed: [STREAM_FAILED] x (" in str(
-        explain_failure("table", "[STREAM_FAILED] x\n+- ~Scan", plan)
-    )
-    assert "no reason given" in str(explain_failure("table", "", plan))
-
-
-def test_the_causes_of_a_failure_are_searched_too(plan: JobPlan) -> None:
-    class Captured(Exception):
-        def __init__(self, desc: str, trace: str, cause: Exception | None = None) -> None:
-            self._desc, self._stackTrace, self._cause = desc, trace, cause
-
-    error = Captured(
-        "query ended", "at x", Captured("job aborted", "Caused by: y: No space left on device")
-    )
-    assert isinstance(explain_failure("table", failure_text(error), plan), DiskFullError)
-    assert failure_text(OSError("plain")) == "plain"
+@pytest.mark.parametrize(
+    ("text", "by", "average"),
+    [
+        ("id,the kind,amount\n1,a,2.5\n2,b,2.5\n3,a,1\n", "the_kind", "avg(`amount`)"),
+        ("note\nx\n", "kafka_partition", None),
+    ],
+)
+def test_the_file_is_one_that_can_be_run(
+    tmp_path: Path, text: str, by: str, average: str | None
+) -> None:
+    plan = planned(tmp_path, text)
+    write_file(plan)
+    found = read(plan.file)
+    assert list(found.flows) == ["copy", "table", "aggregates", "proof"]
+    assert [name for name, flow in found.flows.items() if flow.auto] == [
+        "copy", "table", "aggregates",
+    ]  # fmt: skip
+    assert found.state / "spark.log" == plan.log
+    assert found.spark["spark.sql.warehouse.dir"] == str(plan.output / "warehouse")
+    table, aggregates = found.flows["table"].options, found.flows["aggregates"].options
+    assert isinstance(table, QueryOptions)
+    assert isinstance(aggregates, QueryOptions)
+    assert table.sink.options["path"] == str(plan.table)
+    assert table.sink.options["partitionBy"] == by
+    assert f"group by `{by}`" in aggregates.sql
+    assert ("avg(" in aggregates.sql) is (average is not None)
+    assert average is None or average in aggregates.sql
 
 
 def test_what_starts_meanwhile_inherits_the_log_and_stderr_comes_back(tmp_path: Path) -> None:

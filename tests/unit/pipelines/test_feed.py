@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.pipelines.feed import Feeder, Ledger, Pace, chunks, encode_key
+from parley.pipelines.feed import Feeder, Ledger, Pace, chunks, encode_key, row_type, typed_rows
 from parley.pipelines.inputs import Dataset, InputError, open_input
+from parley.serdes import ColumnEncoder, Deserializer, derived_schema
 
 from ...support import GENEROUS_S
 
@@ -25,13 +25,20 @@ def dataset(tmp_path: Path) -> Dataset:
     return open_input(path)
 
 
+def encode(rows: pa.StructArray) -> pa.Array:
+    """Return rows as Avro without a frame."""
+    schema = derived_schema(rows.type)
+    return ColumnEncoder(None, schema=schema, framing="none").encode_values(rows).array
+
+
 def test_every_row_is_a_record_that_can_be_found_again(dataset: Dataset) -> None:
+    read = Deserializer(None, derived_schema(row_type(dataset)), framing="none")
     seen = 0
-    for chunk in chunks(dataset):
+    for chunk in chunks(dataset, encode):
         assert chunk.first_row == seen
         for index, record in enumerate(chunk.batch.to_pylist()):
             number = seen + index
-            assert json.loads(record["value"]) == {
+            assert read(record["value"]) == {
                 "row_id": number,
                 "id": number,
                 "kind": f"k{number % 3}",
@@ -44,11 +51,27 @@ def test_every_row_is_a_record_that_can_be_found_again(dataset: Dataset) -> None
 
 
 def test_headers_are_left_out_where_brokers_do_not_take_them(dataset: Dataset) -> None:
-    assert next(chunks(dataset, headers=False)).batch.schema.names == ["key", "value"]
+    assert next(chunks(dataset, encode, headers=False)).batch.schema.names == ["key", "value"]
+
+
+def test_any_column_has_a_name_that_avro_allows_and_keeps_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_text(
+        '{"dep-time": 1, "dep time": 2.5, "2nd": true, "ü": "x", "any": 1}\n'
+        '{"dep-time": null, "dep time": 3, "any": {"a": [1, "ü"]}}\n'
+    )
+    dataset = open_input(path)
+    rows = typed_rows(dataset, 7, list(dataset.rows()))
+    assert rows.to_pylist() == [
+        {"row_id": 7, "dep_time": 1, "dep_time_2": 2.5, "_2nd": True, "_": "x", "any": "1"},
+        {"row_id": 8, "dep_time": None, "dep_time_2": 3.0, "_2nd": None, "_": None,
+         "any": '{"a":[1,"\\u00fc"]}'},
+    ]  # fmt: skip
+    assert len(encode(rows)) == 2
 
 
 def test_a_small_input_goes_in_small_chunks(dataset: Dataset) -> None:
-    assert sum(1 for _ in chunks(dataset)) == 125
+    assert sum(1 for _ in chunks(dataset, encode)) == 125
 
 
 @pytest.mark.parametrize(
@@ -78,7 +101,7 @@ def test_the_pace_counts_from_the_first_question() -> None:
 
 
 def feed(dataset: Dataset, send: Callable[[pa.RecordBatch], Any]) -> Feeder:
-    feeder = Feeder(dataset, send, pace=Pace(0))
+    feeder = Feeder(dataset, encode, send, pace=Pace(0))
     feeder.start()
     feeder.join(timeout=GENEROUS_S)
     return feeder
@@ -94,6 +117,24 @@ def test_one_answer_without_idempotence_is_remembered(dataset: Dataset) -> None:
     answers = iter([True, False])
     feeder = feed(dataset, lambda batch: SimpleNamespace(idempotent=next(answers, True)))
     assert not feeder.ledger.idempotent
+
+
+def test_after_the_first_rows_it_waits_until_it_may_go_on(dataset: Dataset) -> None:
+    asked, sent = [], []
+
+    def may_go_on() -> bool:
+        asked.append(len(sent))
+        return len(asked) > 2
+
+    def send(batch: pa.RecordBatch) -> Any:
+        sent.append(batch)
+        return SimpleNamespace(idempotent=True)
+
+    feeder = Feeder(dataset, encode, send, pace=Pace(0), may_go_on=may_go_on)
+    feeder.start()
+    feeder.join(timeout=GENEROUS_S)
+    assert asked[:3] == [1, 1, 1]
+    assert feeder.finished
 
 
 def test_an_error_ends_the_feeding_and_nothing_after_it_counts(dataset: Dataset) -> None:
@@ -118,7 +159,7 @@ def test_a_file_that_is_cut_short_meanwhile_is_an_error(dataset: Dataset) -> Non
 
 
 def test_the_ledger_takes_chunks_in_order_only(dataset: Dataset) -> None:
-    first, second = (chunk for chunk, _ in zip(chunks(dataset), range(2), strict=False))
+    first, second = (chunk for chunk, _ in zip(chunks(dataset, encode), range(2), strict=False))
     ledger = Ledger()
     ledger.acknowledge(first, idempotent=True)
     with pytest.raises(ValueError, match="row 0 was acknowledged, but 2 is next"):
@@ -132,7 +173,7 @@ def test_stopping_ends_it_between_chunks(dataset: Dataset) -> None:
         feeder.stop()
         return SimpleNamespace(idempotent=True)
 
-    feeder = Feeder(dataset, send, pace=Pace(0))
+    feeder = Feeder(dataset, encode, send, pace=Pace(0))
     feeder.start()
     feeder.join(timeout=GENEROUS_S)
     assert (feeder.ledger.rows, feeder.finished, feeder.error) == (2, False, None)

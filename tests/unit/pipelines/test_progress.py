@@ -21,10 +21,14 @@ SNAPSHOT = Snapshot(
     seconds=23.4,
     rows_total=336_776,
     rows_acknowledged=120_000,
+    rows_copied=110_000,
     rows_in_table=97_000,
     rate=9_876.5,
-    brokers=(BrokerRow(1, "3.9", True, "Produce v7-v11"), BrokerRow(2, "3.9", False)),
-    leaders={0: 1, 1: -1, 2: 1},
+    brokers=(
+        BrokerRow("old", 1, "2.4.1", True, "Produce v8", (0, 2)),
+        BrokerRow("old", 2, "2.4.1", False),
+        BrokerRow("new", 1, "4.3.0", True, "Produce v13", (1,)),
+    ),
     leader_moves=12,
 )
 
@@ -38,9 +42,9 @@ def test_the_panel_shows_rows_rate_lag_leaders_and_releases() -> None:
     console = Console(width=110, file=io.StringIO(), force_terminal=True, color_system=None)
     console.print(panel(SNAPSHOT, ((12.0, "broker 2 is killed"),)))
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    for part in ("120,000 / 336,776", "97,000 / 336,776", "9,876 rows/s", "23,000 rows",
-                 "leader moves 12", "3.9",
-                 "down", "0 2", "Produce v7-v11", "12.0 s  broker 2 is killed"):  # fmt: skip
+    for part in ("120,000 / 336,776", "110,000 / 336,776", "97,000 / 336,776", "9,876 rows/s",
+                 "23,000 rows", "leader moves 12", "old 1", "2.4.1", "new 1", "4.3.0",
+                 "down", "0 2", "Produce v13", "12.0 s  broker 2 is killed"):  # fmt: skip
         assert part in text, part
 
 
@@ -54,8 +58,8 @@ def test_the_panel_fits_any_terminal(width: int) -> None:
 
 def test_the_line_says_the_same() -> None:
     assert plain_text(SNAPSHOT) == (
-        "120,000 of 336,776 rows acknowledged, 97,000 in the table, lag 23,000, 9,876 rows/s, "
-        "leaders 1 - 1 (12 moves), releases 1=3.9 2=3.9 (down)"
+        "120,000 of 336,776 rows acknowledged, 110,000 copied, 97,000 in the table, lag 23,000, "
+        "9,876 rows/s, 12 leader moves, old 1=2.4.1 2=2.4.1 (down), new 1=4.3.0"
     )
 
 

@@ -10,7 +10,12 @@ import pytest
 from parley.client import TopicPartition
 from parley.errors import ConfigError
 from parley.pipelines.queries.checkpoint import committed
-from parley.pipelines.queries.failures import clearest_line, is_data_loss, is_disk_full
+from parley.pipelines.queries.failures import (
+    clearest_line,
+    failure_text,
+    is_data_loss,
+    is_disk_full,
+)
 
 
 def checkpoint(folder: Path, commits: list[str], offsets: dict[int, object]) -> Path:
@@ -61,3 +66,43 @@ def test_what_a_failure_is_about() -> None:
     assert not is_data_loss("a DataLossError of somebody else")
     assert is_disk_full("java.io.IOException: No space left on device")
     assert not is_disk_full(LOSS)
+
+
+LONG = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted
+org.apache.spark.SparkException: Job aborted due to stage failure
+  File "/x/reader.py", line 1, in read
+parley.errors.tree.DataLossError: topic t was created again
+
+	at org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)
+"""
+JAVA = """[STREAM_FAILED] x
+=== plan ===
++- ~Scan[key#0]
+java.lang.A: a
+	at b.C(D:1)
+Caused by: java.lang.E: inner"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (LONG, "parley.errors.tree.DataLossError: topic t was created again"),
+        (JAVA, "java.lang.E: inner"),
+        ("[STREAM_FAILED] x\n+- ~Scan", "[STREAM_FAILED] x"),
+        ("", "no reason given"),
+    ],
+)
+def test_of_a_long_failure_the_naming_line_is_shown(text: str, line: str) -> None:
+    assert clearest_line(text) == line
+
+
+def test_the_causes_of_a_failure_are_searched_too() -> None:
+    class Captured(Exception):
+        def __init__(self, desc: str, trace: str, cause: Exception | None = None) -> None:
+            self._desc, self._stackTrace, self._cause = desc, trace, cause
+
+    error = Captured(
+        "query ended", "at x", Captured("job aborted", "Caused by: y: No space left on device")
+    )
+    assert is_disk_full(failure_text(error))
+    assert failure_text(OSError("plain")) == "plain"

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from parley.pipelines.scenario import (
-    RELEASES,
+    NEW_RELEASES,
     UPGRADES,
     Act,
     Director,
     LeaderWatch,
+    Step,
+    last_days,
     perform,
     rolling_upgrade,
     spread_leaders,
@@ -24,7 +26,7 @@ class FakeCluster:
     """Three brokers and four partitions, which follow the steps as the embedded cluster does."""
 
     def __init__(self) -> None:
-        self.releases = dict(RELEASES)
+        self.releases = dict(NEW_RELEASES)
         self.running = {1, 2, 3}
         self.led = {partition: (partition % 3 + 1, 0) for partition in range(4)}
         self.seen: list[tuple[str, int]] = []
@@ -58,26 +60,40 @@ class FakeCluster:
         return dict(self.led)
 
 
-def test_every_broker_is_upgraded_by_one_step_and_one_is_killed_and_returns() -> None:
+def test_every_broker_is_upgraded_and_one_is_killed_and_returns() -> None:
     cluster = FakeCluster()
     for step in rolling_upgrade():
         perform(step, cluster, "t", [1, 2, 3])
     assert cluster.releases == dict(UPGRADES)
-    assert all(UPGRADES[broker] != RELEASES[broker] for broker in RELEASES)
+    assert all(UPGRADES[broker] != NEW_RELEASES[broker] for broker in NEW_RELEASES)
     assert cluster.running == {1, 2, 3}
     assert cluster.fewest_running == 2
     assert sum(how == "kill" for how, _ in cluster.seen) == 1
 
 
-def test_leaders_are_moved_only_while_all_brokers_run() -> None:
+def test_the_old_cluster_is_not_upgraded_and_one_of_its_brokers_is_killed_and_returns() -> None:
+    cluster = FakeCluster()
+    for step in last_days():
+        perform(step, cluster, "t", [1, 2, 3])
+    assert cluster.releases == dict(NEW_RELEASES)
+    assert cluster.seen == [("kill", 2), ("start", 2)]
+    assert cluster.running == {1, 2, 3}
+
+
+BOTH = pytest.mark.parametrize("steps", [rolling_upgrade(), last_days()], ids=["new", "old"])
+
+
+@BOTH
+def test_leaders_are_moved_only_while_all_brokers_run(steps: tuple[Step, ...]) -> None:
     running = 3
-    for step in rolling_upgrade():
+    for step in steps:
         running += {Act.STOP: -1, Act.KILL: -1, Act.START: 1}.get(step.act, 0)
         assert step.act is not Act.MOVE_LEADERS or running == 3
 
 
-def test_all_steps_are_due_before_the_last_row() -> None:
-    due = [step.due for step in rolling_upgrade()]
+@BOTH
+def test_all_steps_are_due_before_the_last_row(steps: tuple[Step, ...]) -> None:
+    due = [step.due for step in steps]
     assert due == sorted(due)
     assert all(0 < at < 1 for at in due)
 
@@ -85,7 +101,7 @@ def test_all_steps_are_due_before_the_last_row() -> None:
 def test_each_step_has_words() -> None:
     texts = [step.text for step in rolling_upgrade()]
     assert "broker 1 stops for its upgrade" in texts
-    assert "broker 1 starts as 3.9" in texts
+    assert "broker 1 starts as 4.3" in texts
     assert "broker 2 is killed" in texts
     assert "broker 2 starts again" in texts
 
@@ -121,6 +137,18 @@ def test_leader_moves_are_counted_by_epochs_even_between_two_looks() -> None:
         )
     watch.look()
     assert watch.moves == 12
+
+
+def test_a_topic_that_comes_later_is_counted_from_then_on() -> None:
+    cluster, there = FakeCluster(), False
+    watch = LeaderWatch(lambda: cluster.leaders("t") if there else {})
+    assert watch.moves == 0
+    cluster.led = {0: (1, 7)}
+    there = True
+    watch.look()
+    cluster.move_leader("t", 0, 2)
+    watch.look()
+    assert watch.moves == 1
 
 
 def test_the_director_waits_for_the_rows(request: pytest.FixtureRequest) -> None:

@@ -41,8 +41,8 @@ class FlowStatus(NamedTuple):
     records: int
 
 
-Coming = dict[str, set[str]]
-"""Topics that flows would create, by cluster."""
+Coming = dict[str, dict[str, int]]
+"""Topics that flows would create and their partitions, by cluster."""
 
 
 class Running(Protocol):
@@ -157,7 +157,7 @@ class QueryFlow:
         self._query = AsyncQuery(options, session)
 
     async def plan(self, coming: Coming) -> list[PlannedChange]:
-        plan = await self._query.plan(coming.get(self._flow.source, ()))
+        plan = await self._query.plan(coming.get(self._flow.source, {}))
         _expect(coming, self._flow.target, plan.create)
         _expect(coming, self._flow.source, plan.create_at_source)
         name, kind = self._flow.name, self._flow.kind
@@ -276,7 +276,7 @@ def flow_at_work(
 
 
 def _expect(coming: Coming, cluster: str, topics: Iterable[NewTopic]) -> None:
-    coming.setdefault(cluster, set()).update(one.name for one in topics)
+    coming.setdefault(cluster, {}).update((one.name, one.num_partitions) for one in topics)
 
 
 def _created(flow: Flow, topics: Iterable[NewTopic]) -> Iterator[PlannedChange]:

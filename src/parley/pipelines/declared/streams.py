@@ -11,7 +11,7 @@ from parley.client import ClientOptions, dotted_name, option_names
 from parley.errors import ConfigError, nearest_hint
 from parley.pipelines.checks import check_choice, check_number, size
 from parley.pipelines.declared.keys import SQL
-from parley.pipelines.queries import APPEND, DELTA, ICEBERG, TOPIC, QueryOptions, Sink
+from parley.pipelines.queries import APPEND, DELTA, ICEBERG, ISOLATION, TOPIC, QueryOptions, Sink
 from parley.registry import RegistryOptions
 from parley.spark.options.schema_table import DEAD_LETTER, FAIL, NULL, REGISTRY_ROWS
 from parley.types import Secret
@@ -122,6 +122,7 @@ def _source(options: Table, cluster: Texts, around: Surroundings) -> dict[str, s
         ("headers", "includeHeaders"),
         ("max_offsets_per_trigger", "maxOffsetsPerTrigger"),
         ("min_partitions", "minPartitions"),
+        ("isolation_level", ISOLATION),
     ):
         if key in options:
             found[name] = _text(options.pop(key))

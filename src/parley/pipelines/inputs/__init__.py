@@ -5,7 +5,7 @@ Map: `choose` picks a reader for a file: `csv_rows`, `jsonl_rows`, `parquet_rows
 """
 
 from parley.pipelines.inputs.choose import open_input
-from parley.pipelines.inputs.model import ColumnType, Dataset, InputError, Row
+from parley.pipelines.inputs.model import ROW_ID, ColumnType, Dataset, InputError, Row
 
-__all__ = ["ColumnType", "Dataset", "InputError", "Row", "open_input"]
+__all__ = ["ROW_ID", "ColumnType", "Dataset", "InputError", "Row", "open_input"]
 """`open_input(path, ...)` returns a Dataset; `Dataset.rows()` reads it from the start each time."""

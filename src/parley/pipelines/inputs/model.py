@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
 from parley.errors import KafkaError
@@ -13,10 +15,10 @@ from parley.types import Json
 Row = dict[str, Json]
 """One row: column name to int, float, bool, str, None or, from JSON, anything JSON has."""
 
-ADDED_COLUMNS = ("row_id", "kafka_partition", "kafka_offset", "kafka_timestamp", "value_crc32")
-"""Columns that the job adds to the table: a file must not have its own by these names."""
-
+ROW_ID = "row_id"
 BY_KAFKA_PARTITION = "kafka_partition"
+ADDED_COLUMNS = (ROW_ID, BY_KAFKA_PARTITION, "kafka_offset", "kafka_timestamp")
+"""Columns that the job adds to the table: a file must not have its own by these names."""
 
 
 class ColumnType(StrEnum):
@@ -38,7 +40,7 @@ class InputError(KafkaError):
         self.line = line
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """An input that was looked through once.
 
@@ -54,6 +56,32 @@ class Dataset:
     partition_column: str
     measure_column: str | None
     reader: Callable[[Path, Mapping[str, ColumnType]], Iterator[Row]]
+
+    @cached_property
+    def fields(self) -> Mapping[str, str]:
+        """Column name to the name that Avro and Delta allow: letters, digits, underscores."""
+        found: dict[str, str] = {}
+        taken = set(ADDED_COLUMNS)
+        for name in self.columns:
+            wanted = re.sub(r"[^A-Za-z0-9_]", "_", name)
+            wanted = f"_{wanted}" if wanted[0].isdigit() else wanted
+            field, number = wanted, 1
+            while field.casefold() in taken:
+                number += 1
+                field = f"{wanted}_{number}"
+            taken.add(field.casefold())
+            found[name] = field
+        return found
+
+    @property
+    def partition_field(self) -> str:
+        """The table's column of `partition_column`."""
+        return self.fields.get(self.partition_column, self.partition_column)
+
+    @property
+    def measure_field(self) -> str | None:
+        """The table's column of `measure_column`."""
+        return None if self.measure_column is None else self.fields[self.measure_column]
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows from the start of the file. Raises InputError at the first bad line."""

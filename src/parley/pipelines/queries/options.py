@@ -21,6 +21,7 @@ from parley.spark.write.options import SinkOptions, read_sink_options
 TOPIC, DELTA, ICEBERG = "parley", "parley-delta", "parley-iceberg"
 """Formats of sinks."""
 CHECKPOINT = "checkpointLocation"
+ISOLATION = "kafka.isolation.level"
 APPEND, COMPLETE = "append", "complete"
 """Output modes. Spark has no `update` for sinks in Python."""
 AVAILABLE_NOW = "available-now"
@@ -43,7 +44,8 @@ class Sink:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryOptions:
-    """A streaming query. `source` are options of `format("parley")`, without the checkpoint's.
+    """A streaming query. `source` are options of `format("parley")`, without the checkpoint's; it
+    reads committed records alone where brokers have transactions, unless they say otherwise.
 
     Records become rows; those become others by `transform` ("module:function", from a DataFrame to
     a DataFrame), and then by `sql`, which calls them `input`. `watermark` is a column and a delay.

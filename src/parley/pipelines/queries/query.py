@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,9 @@ from parley.pipelines.queries.failures import (
 )
 from parley.pipelines.queries.following import follow, started
 from parley.pipelines.queries.frames import rows_of, writer_of
-from parley.pipelines.queries.options import COMPLETE, QueryOptions
+from parley.pipelines.queries.options import COMPLETE, ISOLATION, QueryOptions
 from parley.pipelines.queries.session import SharedSession
+from parley.pipelines.replication.clusters import isolation_of
 from parley.pipelines.replication.plan import Finding, Plan, refuse
 from parley.pipelines.replication.topics import carry_out
 from parley.pipelines.rights import READING, WRITING, rights_of
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 Positions = Mapping[TopicPartition, int]
 MOST_REPLICAS = 3
+NOTHING: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,12 @@ class AsyncQuery(AsyncJob):
 
     # -- verbs -------------------------------------------------------------------------------------
 
-    async def plan(self, coming: Collection[str] = ()) -> QueryPlan:
+    async def plan(self, coming: Mapping[str, int] = NOTHING) -> QueryPlan:
         """Return what is read, what would be created and written, and what is in the way. Starts
-        Spark, and changes nothing. `coming` are topics that others create before this runs.
+        Spark, and changes nothing. `coming` are topics that others create before this runs, with
+        their partitions.
         """
-        metadata = await self._source.metadata()
-        found = await self._plan_topics(metadata, coming)
+        found = await self._plan_topics(await self._looked(), coming)
         if any(one.stops for one in found.findings):
             return found
         columns, findings = await asyncio.to_thread(self._plan_rows)
@@ -87,7 +89,7 @@ class AsyncQuery(AsyncJob):
         """
         if self._is_prepared:
             return
-        plan = await self._plan_topics(await self._source.metadata())
+        plan = await self._plan_topics(await self._looked())
         refuse(plan, (), "run")
         if plan.create and self._target is not None:
             await carry_out(self._target, plan)
@@ -119,7 +121,7 @@ class AsyncQuery(AsyncJob):
         found = committed(self._options.checkpoint)
         if found is None:
             return None
-        ends = await self._ends(await self._source.metadata())
+        ends = await self._ends(await self._looked())
         return _left(found.positions, ends)
 
     async def close(self) -> None:
@@ -131,8 +133,17 @@ class AsyncQuery(AsyncJob):
 
     # -- planning ----------------------------------------------------------------------------------
 
+    async def _looked(self) -> ClusterMetadata:
+        """Return the source's metadata, with what it can settled."""
+        metadata = await self._source.metadata()
+        if ISOLATION not in self._options.source:
+            level = {ISOLATION: await isolation_of(self._source)}
+            self._options = replace(self._options, source={**self._options.source, **level})
+            self._reads = self._options.reads()
+        return metadata
+
     async def _plan_topics(
-        self, metadata: ClusterMetadata, coming: Collection[str] = ()
+        self, metadata: ClusterMetadata, coming: Mapping[str, int] = NOTHING
     ) -> QueryPlan:
         reads = self._reads.subscription
         partitions = select_partitions(reads, metadata)
@@ -146,7 +157,8 @@ class AsyncQuery(AsyncJob):
         if not partitions and not findings:
             text = f"no topic is there that it reads: {reads}"
             findings.append(Finding(None, "no-topic", True, text))
-        widest = max((tp.partition + 1 for tp in partitions), default=1)
+        widths = [*(tp.partition + 1 for tp in partitions), *(coming[one] for one in later)]
+        widest = max(widths, default=1)
         letters = self._reads.own[DEAD_LETTER_TOPIC]
         create = await self._missing_target(widest, findings)
         create_at_source = _missing(metadata, letters, widest)
@@ -187,7 +199,8 @@ class AsyncQuery(AsyncJob):
         self, metadata: ClusterMetadata, partitions: tuple[TopicPartition, ...] | None = None
     ) -> dict[TopicPartition, int]:
         wanted = partitions or select_partitions(self._reads.subscription, metadata)
-        ends = await self._source.list_offsets(dict.fromkeys(wanted, LATEST))
+        level = self._reads.fetch.isolation_level
+        ends = await self._source.list_offsets(dict.fromkeys(wanted, LATEST), isolation_level=level)
         return {tp: one.offset for tp, one in ends.items()}
 
     async def _missing_target(self, widest: int, findings: list[Finding]) -> tuple[NewTopic, ...]:
