@@ -158,9 +158,13 @@ def test_a_client_requires_few_packages_and_none_of_the_command_line(
     }
 
 
-def test_the_demo_has_what_cluster_command_line_and_spark_need(pyproject: dict[str, Any]) -> None:
+def test_the_demo_has_what_cluster_command_line_spark_and_delta_need(
+    pyproject: dict[str, Any],
+) -> None:
     extras = pyproject["tool"]["parley"]["extras"]
-    assert {*extras["cluster"], *extras["cli"], *extras["spark"]} <= set(extras["demo"])
+    assert {
+        *extras["cluster"], *extras["cli"], *extras["spark"], *extras["delta"],
+    } <= set(extras["demo"])  # fmt: skip
 
 
 def test_every_requirement_has_a_lower_bound(pyproject: dict[str, Any]) -> None:
