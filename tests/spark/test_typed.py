@@ -129,6 +129,9 @@ def test_their_avro_is_read_by_batch_and_by_stream(
     frame = spark.read.format("parley").options(**given).load()
     found = [one.value.asDict(recursive=True) if one.value else None for one in frame.collect()]
     assert found == [*(row(one) for one in range(7)), None]
+    flat = spark.read.format("parley").options(**given, envelope="flat").load()
+    sums = flat.where("state = 'PAID'").groupBy("state").sum("number").collect()
+    assert [tuple(one) for one in sums] == [("PAID", 9)]
     some = spark.read.format("parley").options(**given, valueColumns="number,state").load()
     paid = some.where("value.state = 'PAID'").groupBy("value.state").sum("value.number")
     assert [tuple(one) for one in paid.collect()] == [("PAID", 9)]

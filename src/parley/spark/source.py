@@ -95,6 +95,10 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         found = read_schema(
             include_headers, column_types(typed, self._readers), errors=typed.on_error == NULL
         )
+        if typed.is_flat:
+            from parley.spark.values.envelopes import flat_schema
+
+            found = flat_schema(found)
         if not is_table(self.options):
             return found
         # a table's columns are kept, so the schemas that they come from are as well

@@ -16,13 +16,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import (
     BinaryType,
-    DataType,
     IntegerType,
     LongType,
     StringType,
-    StructField,
     StructType,
-    _parse_datatype_json_string,
 )
 
 from parley.client import Client, TopicPartition
@@ -35,17 +32,15 @@ from parley.errors import (
     SchemaNotFoundError,
 )
 from parley.registry import Schema, SchemaRegistryClient
-from parley.serdes import ColumnEncoder, Serializer
+from parley.serdes import Serializer
 from parley.spark.options.source import read_source_options
 from parley.spark.options.texts import Use
 from parley.spark.source import ParleySource
 from parley.spark.tables import options_of_read, schema_of_table
 from parley.spark.values.schema import read_schema
 
-CITY = {"type": "record", "name": "City", "fields": [
-    {"name": "name", "type": "string"}, {"name": "people", "type": "long"}]}  # fmt: skip
-LATER = {**CITY, "fields": [*CITY["fields"], {"name": "mayor", "type": "string", "default": "?"}]}
-CITY_TYPE = pa.struct([("name", pa.string()), ("people", pa.int64())])
+from .typed_sources import CITY, LATER, cities, loaded, people, put, read, values
+
 ALL = ReadAllAvailable()
 
 
@@ -81,54 +76,6 @@ def options(cluster: LocalCluster, topic: str) -> dict[str, str]:
         "valueFormat": "avro",
         "schemaRegistryUrl": cluster.schema_registry.url,
     }
-
-
-def cities(registry: SchemaRegistryClient, topic: str, schema: dict[str, Any]) -> list[bytes]:
-    """Return messages of three cities, and have the schema registered."""
-    encoder = ColumnEncoder(
-        registry, f"{topic}-value", Schema(json.dumps(schema)), auto_register_schemas=True
-    )
-    rows = pa.array([{"name": f"c{one}", "people": one} for one in range(3)], CITY_TYPE)
-    found: list[bytes] = encoder.encode_values(rows).array.to_pylist()
-    return found
-
-
-def put(client: Client, topic: str, values: list[bytes | None], **more: pa.Array) -> None:
-    client.produce(topic, pa.table({"value": pa.array(values, pa.binary()), **more}))
-
-
-def sent(schema: StructType) -> StructType:
-    """As Spark sends columns from process to process."""
-    return _parse_datatype_json_string(schema.json())
-
-
-def people(kind: DataType, name: str = "people", *, nullable: bool = True) -> StructType:
-    return StructType([StructField(name, kind, nullable)])
-
-
-def loaded(
-    options: dict[str, str], own: StructType | None = None
-) -> tuple[ParleySource, StructType]:
-    """Return a source and its columns, as Spark has them after `load()`."""
-    source = ParleySource(options)
-    schema = own if own is not None else source.schema()
-    assert isinstance(schema, StructType)
-    return pickle.loads(pickle.dumps(source)), sent(schema)
-
-
-def read(options: dict[str, str], own: StructType | None = None) -> list[dict[str, Any]]:
-    source, schema = loaded(options, own)
-    reader = pickle.loads(pickle.dumps(source.reader(schema)))
-    rows = []
-    for partition in reader.partitions():
-        for batch in reader.read(pickle.loads(pickle.dumps(partition))):
-            assert to_arrow_schema(schema, timezone="UTC").equals(batch.schema)
-            rows += batch.to_pylist()
-    return rows
-
-
-def values(options: dict[str, str], own: StructType | None = None) -> list[Any]:
-    return [row["value"] for row in read(options, own)]
 
 
 def test_values_and_keys_are_columns(

@@ -91,7 +91,7 @@ _READING = {
     "key": Key("from_key", table=_DECODED),
 } | _same(
     "start", "headers", "on-data-loss", "max-offsets-per-trigger", "max-bytes-per-trigger",
-    "min-partitions", "isolation-level",
+    "min-partitions", "isolation-level", "envelope",
 )  # fmt: skip
 _TO_TOPIC = {
     "topic": Key("topic"),

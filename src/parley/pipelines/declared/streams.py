@@ -123,6 +123,7 @@ def _source(options: Table, cluster: Texts, around: Surroundings) -> dict[str, s
         ("max_offsets_per_trigger", "maxOffsetsPerTrigger"),
         ("min_partitions", "minPartitions"),
         ("isolation_level", ISOLATION),
+        ("envelope", "envelope"),
     ):
         if key in options:
             found[name] = _text(options.pop(key))

@@ -24,6 +24,7 @@ from parley.spark.options.row import (
 
 BOTH = Use.READ | Use.WRITE
 FAIL, NULL, DEAD_LETTER = "fail", "null", "dead-letter"
+COLUMNS, FLAT = "columns", "flat"
 _FRAMINGS = tuple(FRAMINGS)
 _CHOICES = "latest, id:7, guid:..., subject:NAME:3, subject:NAME:latest or file:PATH"
 
@@ -82,6 +83,16 @@ VALUE_FRAMING = text(
     sparks=OURS,
 )
 KEY_FRAMING = text("keyFraming", None, "the same of keys", use=BOTH, choices=_FRAMINGS, sparks=OURS)
+ENVELOPE = text(
+    "envelope",
+    COLUMNS,
+    (
+        "columns: a value is one column, with its fields in it; flat: its fields are columns of "
+        "their own, before the record's"
+    ),
+    choices=(COLUMNS, FLAT),
+    sparks=OURS,
+)
 ON_SCHEMA_ERROR = text(
     "onSchemaError",
     FAIL,
@@ -241,7 +252,7 @@ REGISTER_SCHEMAS = boolean(
 SCHEMA_ROWS: tuple[SparkOption[OptionValue], ...] = (
     VALUE_FORMAT, KEY_FORMAT, SCHEMA_REGISTRY_URL, VALUE_SCHEMA, KEY_SCHEMA, VALUE_SUBJECT,
     KEY_SUBJECT, VALUE_COLUMNS, KEY_COLUMNS, VALUE_MESSAGE, KEY_MESSAGE, VALUE_FRAMING,
-    KEY_FRAMING, ON_SCHEMA_ERROR, DEAD_LETTER_TOPIC, DEAD_LETTER_LIMIT, REGISTER_SCHEMAS,
+    KEY_FRAMING, ENVELOPE, ON_SCHEMA_ERROR, DEAD_LETTER_TOPIC, DEAD_LETTER_LIMIT, REGISTER_SCHEMAS,
     *REGISTRY_ROWS.values(),
 )  # fmt: skip
 """All of them, in the order of the documentation."""

@@ -17,6 +17,8 @@ from parley.spark.options.schema_table import (
     DEAD_LETTER,
     DEAD_LETTER_LIMIT,
     DEAD_LETTER_TOPIC,
+    ENVELOPE,
+    FLAT,
     KEY_COLUMNS,
     NULL,
     ON_SCHEMA_ERROR,
@@ -39,6 +41,7 @@ class TypedOptions:
     """How keys and values become typed columns, as the user gave it.
 
     `topic` is the only one that is read (None for several), whose subjects are the default ones.
+    With `is_flat` the fields of values are columns; `flat_columns` are all that a reader yields.
     """
 
     schemas: SchemaOptions
@@ -46,6 +49,8 @@ class TypedOptions:
     on_error: str
     dead_letter_topic: str | None = None
     dead_letter_limit: int = 0
+    is_flat: bool = False
+    flat_columns: tuple[str, ...] = ()
 
     def with_columns(self, part: str, names: Iterable[str]) -> TypedOptions:
         """Return the options with the fields of keys or values to decode."""
@@ -82,12 +87,16 @@ def read_typed_options(given: GivenOptions, topics: tuple[str, ...] | None) -> T
             f'deadLetterTopic="{topic}" is read by this query itself: dead letters need a topic '
             "of their own"
         )
+    is_flat = given[ENVELOPE] == FLAT
+    if is_flat and schemas.value_format is None:
+        raise ConfigError("envelope=flat needs valueFormat: bytes have no fields")
     return TypedOptions(
         schemas,
         topics[0] if topics is not None and len(topics) == 1 else None,
         on_error,
         topic,
         given[DEAD_LETTER_LIMIT],
+        is_flat,
     )
 
 

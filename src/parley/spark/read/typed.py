@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from parley.spark.clients import registry_for
 from parley.spark.options.schema_table import NULL
 from parley.spark.options.schemas import TypedOptions, in_users_words
 from parley.spark.options.source import SourceOptions
+from parley.spark.values.envelopes import flattened, nested_schema
 from parley.spark.values.numbers import stored_schema, to_numbers
 from parley.spark.values.schema import ERROR_COLUMNS, arrow_read_schema
 from parley.spark.values.struct_types import difference, expected_type, spark_type
@@ -84,6 +86,9 @@ def settle(
     A struct that names only some of a schema's fields has the others left out. Raises ConfigError
     where a column's type is another one than its schema's.
     """
+    if typed.is_flat:
+        typed = replace(typed, flat_columns=tuple(schema.names))
+        schema = nested_schema(schema)
     types = {}
     for column in schema.fields:
         part, kind = column.name, column.dataType
@@ -159,6 +164,7 @@ class TypedRows:
         self._schema = schema
         self._where = str(tp)
         self._letters = letters
+        self._flat = typed.flat_columns
         self._parts = parts_of(readers, schema)
         others = {f"{part}_format": None for part in readers if part not in self._parts}
         schemas = typed.with_schemas(readers).replace(**others)
@@ -195,7 +201,8 @@ class TypedRows:
             batch = decoded.batch
             if self._letters is not None:
                 batch = self._letters.sort_out(found, batch, self._parts)
-            yield self._shaped(batch)
+            shaped = self._shaped(batch)
+            yield flattened(shaped, self._flat) if self._flat else shaped
 
     def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for part in self._parts:
