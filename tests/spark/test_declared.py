@@ -307,9 +307,10 @@ async def test_what_begins_at_the_end_has_nothing_left(place: Place) -> None:
         ("from input group", "form input group", "sql"),
         ('key = "city"', 'key = "town"', "town"),
         ('topics = ["orders"]', 'topics = ["oders"]', "it does not exist"),
+        ('output-mode = "complete"', 'output-mode = "append"', 'mode="append" cannot be used'),
         ('delivery = "exactly-once"', 'delivery = "exactly-once"', ""),
     ],
-    ids=["field", "syntax", "key", "topic", "nothing"],
+    ids=["field", "syntax", "key", "topic", "mode", "nothing"],
 )
 async def test_what_cannot_be_stops_the_plan(
     place: Place, before: str, after: str, says: str

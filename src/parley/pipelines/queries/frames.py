@@ -38,6 +38,27 @@ def rows_of(session: SparkSession, options: QueryOptions) -> DataFrame:
     return _analysed("key", lambda: _for_sink(rows, options.sink))
 
 
+def check_output_mode(rows: DataFrame, mode: str) -> None:
+    """Raise ConfigError where Spark cannot write these rows in a mode, as it would when the query
+    starts.
+    """
+    from pyspark.errors import AnalysisException
+
+    spark = rows.sparkSession._jvm.org.apache.spark.sql
+    wanted = getattr(spark.streaming.OutputMode, mode.capitalize())()
+    check = spark.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming
+    try:
+        check(rows._jdf.queryExecution().analyzed(), wanted)
+    except AnalysisException as error:
+        said = " ".join(str(error).split("SQLSTATE")[0].split())
+        raise ConfigError(
+            f'output-mode="{mode}" cannot be used: {said} An aggregate needs "complete", or a '
+            'window and a watermark; other rows need "append"'
+        ) from None
+    except TypeError:  # a Spark that keeps the check elsewhere says it when the query starts
+        return
+
+
 def writer_of(rows: DataFrame, options: QueryOptions) -> DataStreamWriter:
     """Return what starts the query."""
     writer = rows.writeStream.queryName(options.name).format(options.sink.format)

@@ -19,7 +19,7 @@ from parley.pipelines.queries.failures import (
     is_disk_full,
 )
 from parley.pipelines.queries.following import follow, started
-from parley.pipelines.queries.frames import rows_of, writer_of
+from parley.pipelines.queries.frames import check_output_mode, rows_of, writer_of
 from parley.pipelines.queries.options import COMPLETE, ISOLATION, QueryOptions
 from parley.pipelines.queries.session import SharedSession
 from parley.pipelines.replication.clusters import isolation_of
@@ -222,8 +222,10 @@ class AsyncQuery(AsyncJob):
 
     def _plan_rows(self) -> tuple[str, list[Finding]]:
         try:
-            schema = self._rows().schema
+            rows = self._rows()
+            schema = rows.schema
             self._check_columns(schema)
+            check_output_mode(rows, self._options.output_mode)
         except KafkaError as error:
             return "", [Finding(None, "rows", True, str(error))]
         return ", ".join(f"{one.name} {one.dataType.simpleString()}" for one in schema), []
