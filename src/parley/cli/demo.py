@@ -78,7 +78,7 @@ def demo(
 
     Exit status 0 only if the account balances.
     """
-    from parley.pipelines.demo import DemoOptions, run_demo
+    from parley.pipelines.demo.demo import DemoOptions, run_demo
 
     options = DemoOptions(
         input=input_file,

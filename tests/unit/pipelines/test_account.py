@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from parley.pipelines.account import (
+from parley.pipelines.demo.account import (
     Account,
     AggregateCount,
     BrokerFacts,

@@ -9,9 +9,9 @@ import pytest
 
 from parley.errors import ConfigError
 from parley.pipelines.declared.reading import read
-from parley.pipelines.demo import prepare_output
-from parley.pipelines.inputs import open_input
-from parley.pipelines.job import JobPlan, write_file
+from parley.pipelines.demo.demo import prepare_output
+from parley.pipelines.demo.inputs import open_input
+from parley.pipelines.demo.job import JobPlan, write_file
 from parley.pipelines.queries import QueryOptions
 from parley.pipelines.queries.session import _stderr_into
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from parley.devcluster import LocalCluster
-from parley.pipelines.account import count_aggregates
-from parley.pipelines.counting import record_count, topic_records
-from parley.pipelines.environments import EmbeddedEnvironment, OwnEnvironment
-from parley.pipelines.scenario import Act, Step
+from parley.pipelines.demo.account import count_aggregates
+from parley.pipelines.demo.counting import record_count, topic_records
+from parley.pipelines.demo.environments import EmbeddedEnvironment, OwnEnvironment
+from parley.pipelines.demo.scenario import Act, Step
 
 RELEASES = {1: "2.4", 2: "3.9", 3: "4.2"}
 STEPS = (Step(0.5, Act.STOP, 1), Step(0.6, Act.START, 1, "3.9"))

@@ -11,8 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.pipelines.feed import Feeder, Ledger, Pace, chunks, encode_key, row_type, typed_rows
-from parley.pipelines.inputs import Dataset, InputError, open_input
+from parley.pipelines.demo.feed import (
+    Feeder,
+    Ledger,
+    Pace,
+    chunks,
+    encode_key,
+    row_type,
+    typed_rows,
+)
+from parley.pipelines.demo.inputs import Dataset, InputError, open_input
 from parley.serdes import ColumnEncoder, Deserializer, derived_schema
 
 from ...support import GENEROUS_S

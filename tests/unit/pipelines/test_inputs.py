@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from parley.errors import ConfigError
-from parley.pipelines.inputs import InputError, open_input
-from parley.pipelines.inputs.infer import ColumnFacts, type_of_text
+from parley.pipelines.demo.inputs import InputError, open_input
+from parley.pipelines.demo.inputs.infer import ColumnFacts, type_of_text
 
 
 def write(path: Path, content: str | bytes) -> Path:

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from parley.pipelines.progress import (
+from parley.pipelines.demo.progress import (
     BrokerRow,
     LiveDisplay,
     PlainDisplay,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from parley.pipelines.scenario import (
+from parley.pipelines.demo.scenario import (
     NEW_RELEASES,
     UPGRADES,
     Act,

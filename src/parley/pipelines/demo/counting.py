@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from parley.client import LATEST, Client, FetchOptions
-from parley.pipelines.feed import Encode, checksums, row_type
-from parley.pipelines.inputs import ROW_ID, Dataset
+from parley.pipelines.demo.feed import Encode, checksums, row_type
+from parley.pipelines.demo.inputs import ROW_ID, Dataset
 from parley.types import TopicPartition
 
 COMMITTED = FetchOptions(isolation_level="read_committed")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parley.pipelines.inputs import Dataset
+from parley.pipelines.demo.inputs import Dataset
 
 COPY, TABLE, AGGREGATES, PROOF = "copy", "table", "aggregates", "proof"
 """The flows."""

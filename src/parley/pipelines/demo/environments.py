@@ -10,9 +10,9 @@ from parley.client import Client, NewTopic
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, UnsupportedVersionError
 from parley.messages import MetadataRequest
-from parley.pipelines.account import BrokerFacts, version_span
-from parley.pipelines.progress import BrokerRow
-from parley.pipelines.scenario import Director, Step
+from parley.pipelines.demo.account import BrokerFacts, version_span
+from parley.pipelines.demo.progress import BrokerRow
+from parley.pipelines.demo.scenario import Director, Step
 from parley.versions.features import Feature
 
 SHOWN_APIS = ("Produce", "Fetch", "ListOffsets", "Metadata")

@@ -4,8 +4,8 @@ Map: `choose` picks a reader for a file: `csv_rows`, `jsonl_rows`, `parquet_rows
 `infer` help, `model` is what all give.
 """
 
-from parley.pipelines.inputs.choose import open_input
-from parley.pipelines.inputs.model import ROW_ID, ColumnType, Dataset, InputError, Row
+from parley.pipelines.demo.inputs.choose import open_input
+from parley.pipelines.demo.inputs.model import ROW_ID, ColumnType, Dataset, InputError, Row
 
 __all__ = ["ROW_ID", "ColumnType", "Dataset", "InputError", "Row", "open_input"]
 """`open_input(path, ...)` returns a Dataset; `Dataset.rows()` reads it from the start each time."""

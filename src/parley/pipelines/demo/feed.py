@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from parley.arrow import HEADERS_TYPE
-from parley.pipelines.inputs import ROW_ID, ColumnType, Dataset, Row
+from parley.pipelines.demo.inputs import ROW_ID, ColumnType, Dataset, Row
 from parley.types import Json
 
 if TYPE_CHECKING:

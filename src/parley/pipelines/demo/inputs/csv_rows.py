@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from parley.pipelines.inputs.infer import NOT_AVAILABLE, ColumnFacts, check_names, type_of_text
-from parley.pipelines.inputs.lines import open_binary, text_lines
-from parley.pipelines.inputs.model import ColumnType, InputError, Row
+from parley.pipelines.demo.inputs.infer import NOT_AVAILABLE, ColumnFacts, check_names, type_of_text
+from parley.pipelines.demo.inputs.lines import open_binary, text_lines
+from parley.pipelines.demo.inputs.model import ColumnType, InputError, Row
 
 _CHUNK_ROWS = 20_000
 

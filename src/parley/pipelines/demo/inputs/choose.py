@@ -9,11 +9,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parley.errors import ConfigError, nearest_hint
-from parley.pipelines.inputs.csv_rows import read_csv, survey_csv
-from parley.pipelines.inputs.infer import ColumnFacts
-from parley.pipelines.inputs.jsonl_rows import read_jsonl, survey_jsonl
-from parley.pipelines.inputs.model import BY_KAFKA_PARTITION, ColumnType, Dataset, InputError, Row
-from parley.pipelines.inputs.parquet_rows import read_parquet, survey_parquet
+from parley.pipelines.demo.inputs.csv_rows import read_csv, survey_csv
+from parley.pipelines.demo.inputs.infer import ColumnFacts
+from parley.pipelines.demo.inputs.jsonl_rows import read_jsonl, survey_jsonl
+from parley.pipelines.demo.inputs.model import (
+    BY_KAFKA_PARTITION,
+    ColumnType,
+    Dataset,
+    InputError,
+    Row,
+)
+from parley.pipelines.demo.inputs.parquet_rows import read_parquet, survey_parquet
 
 
 class _Format(NamedTuple):

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parley.pipelines.inputs.infer import ColumnFacts, check_names
-from parley.pipelines.inputs.model import ColumnType, InputError, Row
+from parley.pipelines.demo.inputs.infer import ColumnFacts, check_names
+from parley.pipelines.demo.inputs.model import ColumnType, InputError, Row
 from parley.types import Json
 
 _BATCH_ROWS = 10_000

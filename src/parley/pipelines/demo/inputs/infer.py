@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Set
 from pathlib import Path
 
-from parley.pipelines.inputs.model import ADDED_COLUMNS, ColumnType, InputError
+from parley.pipelines.demo.inputs.model import ADDED_COLUMNS, ColumnType, InputError
 from parley.types import Json
 
 MOST_DISTINCT = 50

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from parley.pipelines.inputs.model import InputError
+from parley.pipelines.demo.inputs.model import InputError
 
 
 @contextmanager

@@ -7,9 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from parley.pipelines.inputs.infer import MOST_DISTINCT, ColumnFacts, check_names, type_of_value
-from parley.pipelines.inputs.lines import open_binary, text_lines
-from parley.pipelines.inputs.model import ColumnType, InputError, Row
+from parley.pipelines.demo.inputs.infer import (
+    MOST_DISTINCT,
+    ColumnFacts,
+    check_names,
+    type_of_value,
+)
+from parley.pipelines.demo.inputs.lines import open_binary, text_lines
+from parley.pipelines.demo.inputs.model import ColumnType, InputError, Row
 
 
 def survey_jsonl(path: Path) -> tuple[dict[str, ColumnFacts], int]:
