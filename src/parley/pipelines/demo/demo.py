@@ -41,7 +41,7 @@ from parley.pipelines.rights import RIGHTS
 from parley.registry import SchemaRegistryClient
 from parley.serdes.encoder import ColumnEncoder
 
-TARGET_SECONDS = 30
+TARGET_SECONDS = 25
 """The embedded clusters are fed so long, whatever the input's size: upgrades take time."""
 
 OLD, NEW = "old", "new"
