@@ -11,6 +11,7 @@ from parley.cli.declared.arguments import FileArgument, FlowsArgument
 from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, print_rows, say
 from parley.pipelines.declared import AsyncPipeline, PlannedChange
+from parley.pipelines.queries import LATER
 from parley.pipelines.rights import RIGHTS
 
 app = typer.Typer(add_completion=False)
@@ -41,5 +42,5 @@ async def _plan(file: FileArgument, flows: FlowsArgument) -> list[PlannedChange]
 
 def digest(found: list[PlannedChange]) -> str:
     """Return a short name of what would be changed: the same as long as that is the same."""
-    changes = [one for one in found if one.change not in ("read", RIGHTS)]
+    changes = [one for one in found if one.change not in ("read", LATER, RIGHTS)]
     return hashlib.sha256(repr(sorted(map(repr, changes))).encode()).hexdigest()[:12]

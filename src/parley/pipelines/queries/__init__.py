@@ -18,7 +18,7 @@ from parley.pipelines.queries.options import (
     QueryOptions,
     Sink,
 )
-from parley.pipelines.queries.query import AsyncQuery, QueryPlan
+from parley.pipelines.queries.query import LATER, AsyncQuery, QueryPlan
 from parley.pipelines.queries.session import SharedSession
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "DELTA",
     "ICEBERG",
     "ISOLATION",
+    "LATER",
     "TOPIC",
     "AsyncQuery",
     "QueryOptions",

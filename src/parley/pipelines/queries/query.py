@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 Positions = Mapping[TopicPartition, int]
 MOST_REPLICAS = 3
 NOTHING: Mapping[str, int] = {}
+LATER = "later"
+"""A topic that is still to be created by another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class AsyncQuery(AsyncJob):
         that Spark fails with, and DiskFullError.
         """
         await self.prepare()
+        self._is_prepared = False  # the next run looks again
         work = asyncio.ensure_future(asyncio.to_thread(self._work))
         try:
             await asyncio.shield(work)
@@ -153,7 +156,7 @@ class AsyncQuery(AsyncJob):
         )
         missing = sorted(set(reads.wanted_topics() or ()) - there - set(later))
         findings = [Finding(one, "no-topic", True, "it does not exist") for one in missing]
-        findings += [Finding(one, "later", False, "it is read when it is there") for one in later]
+        findings += [Finding(one, LATER, False, "it is read when it is there") for one in later]
         if not partitions and not findings:
             text = f"no topic is there that it reads: {reads}"
             findings.append(Finding(None, "no-topic", True, text))
