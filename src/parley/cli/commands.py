@@ -25,7 +25,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "demo": Command(
         "parley.cli.demo",
-        "Run the demo job: a rolling upgrade under a Spark stream, with an account.",
+        "Run the demo job: from an old cluster to a new one, with an account.",
     ),
     "discovery": Command(
         "parley.cli.discovery", "Compare the ways of learning what a broker speaks (KIP-35)."
