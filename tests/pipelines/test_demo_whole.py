@@ -84,6 +84,9 @@ def test_everything_that_went_in_comes_out_while_brokers_are_upgraded(
     ]  # fmt: skip
     for broker in account["brokers"]:
         assert {"Produce", "Fetch"} <= broker["api_versions"].keys()
+    # of any one broker of a cluster metadata are asked
+    asked = {one["cluster"] for one in account["brokers"] if "Metadata" in one["api_versions"]}
+    assert asked == {"old", "new"}
     for text in ("copy: create events", "old cluster: broker 2 is killed",
                  "new cluster: broker 3 starts as 4.3"):  # fmt: skip
         assert text in done.stderr

@@ -128,7 +128,7 @@ class ReplayFlow:
         return [*found, *_changes(self._flow, plan, self._options.accept)]
 
     async def prepare(self) -> None:
-        """Nothing: what it reads ends where that ends when it begins."""
+        """Nothing: it reads what is there when it begins."""
 
     async def run(self) -> None:
         await self._replay.run()

@@ -11,6 +11,7 @@ import pyarrow as pa
 from parley.client import LATEST, Client, FetchOptions
 from parley.pipelines.demo.feed import Encode, checksums, row_type
 from parley.pipelines.demo.inputs import ROW_ID, Dataset
+from parley.pipelines.replication.clusters import partitions_of
 from parley.types import TopicPartition
 
 COMMITTED = FetchOptions(isolation_level="read_committed")
@@ -43,23 +44,20 @@ def table_text(table: Path) -> str:
 
 def record_count(client: Client, topic: str) -> int:
     """Return the records of a topic that was only appended to, without transactions."""
-    ends = client.list_offsets(dict.fromkeys(partitions_of(client, topic), LATEST))
-    return sum(end.offset for end in ends.values())
-
-
-def partitions_of(client: Client, topic: str) -> list[TopicPartition]:
-    """Return a topic's partitions."""
-    partitions = client.metadata([topic]).topics[topic].partitions
-    return [TopicPartition(topic, index) for index in partitions]
+    return sum(_ends(client, topic).values())
 
 
 def topic_records(client: Client, topic: str) -> Iterator[tuple[bytes | None, bytes]]:
     """Yield (key, value) of a topic's committed records, by partition in the order of offsets."""
-    partitions = partitions_of(client, topic)
-    ends = client.list_offsets(dict.fromkeys(partitions, LATEST))
-    for partition in partitions:
-        if ends[partition].offset <= 0:
+    for partition, end in _ends(client, topic).items():
+        if end <= 0:
             continue
-        for batch in client.fetch(partition, 0, ends[partition].offset, COMMITTED):
+        for batch in client.fetch(partition, 0, end, COMMITTED):
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             yield from zip(keys, values, strict=True)
+
+
+def _ends(client: Client, topic: str) -> dict[TopicPartition, int]:
+    partitions = partitions_of(client.metadata([topic]), [topic])
+    ends = client.list_offsets(dict.fromkeys(partitions, LATEST))
+    return {partition: ends[partition].offset for partition in partitions}

@@ -13,8 +13,8 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from parley.pipelines.demo.running import Run
 from parley.pipelines.demo.scenario import (
     NEW_RELEASES,
     OLD_RELEASES,
+    Step,
     last_days,
     rolling_upgrade,
 )
@@ -134,23 +135,19 @@ def choose_display() -> Iterator[Display]:
 
 def _sides(options: DemoOptions, stack: ExitStack) -> tuple[Environment, Environment]:
     """Return the old cluster and the new one: embedded, or those that are named."""
-    old = _environment(
-        options.source, lambda: EmbeddedEnvironment(OLD, OLD_RELEASES, last_days()), OLD, stack
-    )
-    new = _environment(
-        options.target,
-        lambda: EmbeddedEnvironment(NEW, NEW_RELEASES, rolling_upgrade()),
-        NEW,
-        stack,
-    )
+    old = _environment(OLD, options.source, OLD_RELEASES, last_days())
+    stack.callback(old.close)
+    new = _environment(NEW, options.target, NEW_RELEASES, rolling_upgrade())
+    stack.callback(new.close)
     return old, new
 
 
 def _environment(
-    servers: str | None, embedded: Callable[[], Environment], name: str, stack: ExitStack
+    name: str, servers: str | None, releases: Mapping[int, str], steps: Sequence[Step]
 ) -> Environment:
-    found = embedded() if servers is None else OwnEnvironment(name, servers)
-    return stack.enter_context(closing(found))
+    if servers is not None:
+        return OwnEnvironment(name, servers)
+    return EmbeddedEnvironment(name, releases, steps)
 
 
 def _plan(

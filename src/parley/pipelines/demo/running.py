@@ -71,7 +71,7 @@ class Run:
         found = [one.director(plan.topic, self._fraction, display.report) for one in sides]
         self._directors: list[Director] = [one for one in found if one is not None]
         self._work = _Work(pipeline)
-        self._records: dict[str, int] = {}
+        self._records = pipeline.records()
         self._to_arrive: int | None = None
         self._rate = RateMeter()
         self._warm_at: float | None = None
@@ -116,14 +116,14 @@ class Run:
     @property
     def copied(self) -> int:
         """Records that the new cluster has."""
-        return self._records.get(job.COPY, 0)
+        return self._records[job.COPY]
 
     def state(self) -> str:
         """Return how far it has come, in words."""
         return (
             f"{self.feeder.ledger.rows:,} rows were acknowledged, {self.copied:,} copied, "
-            f"{self._records.get(job.TABLE, 0):,} are in {self._plan.table}, "
-            f"{self._records.get(job.AGGREGATES, 0):,} are aggregated"
+            f"{self._records[job.TABLE]:,} are in {self._plan.table}, "
+            f"{self._records[job.AGGREGATES]:,} are aggregated"
         )
 
     def stop(self) -> None:
@@ -140,20 +140,20 @@ class Run:
         if self._to_arrive is None:
             self._to_arrive = record_count(self._sides[0].client, self._plan.topic)
         flows = (job.COPY, job.TABLE, job.AGGREGATES)
-        return all(self._records.get(name, 0) >= self._to_arrive for name in flows)
+        return all(self._records[name] >= self._to_arrive for name in flows)
 
     def _is_warm(self) -> bool:
         """Return whether both queries have done a batch: what happens to brokers is to happen to
         them.
         """
-        return all(self._records.get(name, 0) > 0 for name in (job.TABLE, job.AGGREGATES))
+        return all(self._records[name] > 0 for name in (job.TABLE, job.AGGREGATES))
 
     def _fraction(self) -> float:
         return self.feeder.ledger.rows / self._plan.dataset.row_count
 
     def _show(self) -> None:
         seconds = time.monotonic() - self._began
-        rows_in_table = self._records.get(job.TABLE, 0)
+        rows_in_table = self._records[job.TABLE]
         for one in self.leaders.values():
             one.look()
         rows = (row for one in self._sides for row in one.broker_rows(self._plan.topic))
