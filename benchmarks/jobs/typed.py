@@ -2,12 +2,14 @@
 fields, and two of ten. Then Avro into a table, by streaming queries.
 
 Spark's own connector has bytes, of which `from_avro` makes columns once the frame is cut off, and
-`from_json` does. parley writes a Delta table, Spark its Parquet sink: each exactly once.
+`from_json` does. parley writes a Delta table, as Arrow batches and as Spark's rows, Spark its
+Parquet sink: each exactly once.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,6 +27,8 @@ AVRO, JSON = "typed-avro", "typed-json"
 FRAME_BYTES = 5
 TWO = ("id", "amount")
 BATCHES = 4
+ROWS = "parley-rows"
+"""parley, with rows that Spark makes on the way."""
 
 
 class Given(NamedTuple):
@@ -103,7 +107,7 @@ def _stream(given: Given) -> None:
     with tempfile.TemporaryDirectory(prefix="parley-typed-") as folder:
         works: dict[str, Callable[[], object]] = {
             source: partial(_into_table, given, source, Path(folder), most)
-            for source in ("parley", "spark")
+            for source in ("parley", ROWS, "spark")
         }
         alternate(given.rounds, works, topic=AVRO, what="table")
 
@@ -112,11 +116,14 @@ def _into_table(given: Given, source: str, folder: Path, most: str) -> None:
     options = options_of(given.bootstrap, AVRO)
     at = folder / f"{source}-{time.time_ns()}"
     stream = given.spark.readStream.options(**options, maxOffsetsPerTrigger=most)
-    if source == "parley":
-        rows = stream.format("parley").options(**_typed(given, AVRO)).load().select("value.*")
-    else:
+    if source == "spark":
         rows = _columns(given, AVRO, stream.format("kafka").load(), StructType())
-    writer = rows.writeStream.format("parley-delta" if source == "parley" else "parquet")
+    else:
+        stream = stream.format("parley").options(**_typed(given, AVRO), envelope="flat")
+        names = [field["name"] for field in json.loads(given.avro_schema.read_text())["fields"]]
+        batches = str(source == "parley").lower()
+        rows = stream.options(columns=",".join(names), arrowBatches=batches).load()
+    writer = rows.writeStream.format("parquet" if source == "spark" else "parley-delta")
     query = (
         writer.option("path", str(at / "table"))
         .option("checkpointLocation", str(at / "checkpoint"))

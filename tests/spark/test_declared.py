@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,29 @@ async def test_avro_becomes_a_table_and_totals_in_a_topic(place: Place) -> None:
         b"Oslo": {"city": "Oslo", "total": -5.0},
         b"Rome": {"city": "Rome", "total": 2.0},
     }
+
+
+@pytest.mark.parametrize("select", ['["value.*", "partition"]', '["value"]', '"*"'])
+async def test_a_table_is_the_same_whoever_makes_its_rows(place: Place, select: str) -> None:
+    """Where nothing is computed, Arrow batches go into it; a condition needs Spark's rows."""
+    _, path = place
+    text = path.read_text().replace('["value.*", "partition", "offset"]', select)
+    text = text.replace(', partition-by = ["city"]', "")
+    found = []
+    for where in ("", "where = \"topic = 'orders'\""):
+        path.write_text(text.replace('where = "value.amount > 0"', where))
+        async with AsyncPipeline.from_file(path) as pipeline:
+            columns = [one.what for one in await pipeline.plan(["lake"]) if one.change == "write"]
+            await pipeline.run(["lake"])
+            assert pipeline.records()["lake"] == 4
+        table = path.parent / "lake" / "orders"
+        read = DeltaTable(table)
+        rows = sorted(read.to_pyarrow_table().to_pylist(), key=str)
+        found.append((columns, read.schema().to_json(), rows))
+        shutil.rmtree(table)
+        shutil.rmtree(path.parent / ".parley", ignore_errors=True)
+    assert len(found[0][2]) == 4
+    assert found[0] == found[1]
 
 
 CHAIN = """

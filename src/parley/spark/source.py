@@ -62,20 +62,34 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
 
         Asks the schema registry for keys and values that are to be decoded.
         """
-        from parley.spark.options.table import INCLUDE_HEADERS
+        from parley.spark.options.table import ARROW_BATCHES, COLUMNS, INCLUDE_HEADERS
         from parley.spark.options.texts import Use, read_options
         from parley.spark.tables import is_table, schema_of_table
-        from parley.spark.values.schema import read_schema, read_schema_ddl
+        from parley.spark.values.schema import read_schema, read_schema_ddl, selected
 
         given = read_options(self.options, Use.BATCH_READ)
-        include_headers = given[INCLUDE_HEADERS]
-        if (typed := self._typed_schema(given, include_headers)) is not None:
-            return typed
-        if is_table(self.options):
-            return schema_of_table(read_schema(include_headers), self.options)
-        return read_schema_ddl(include_headers)
+        names, as_batches = given[COLUMNS], given[ARROW_BATCHES]
+        found = self._typed_schema(given)
+        if found is None and not names and not as_batches and not is_table(self.options):
+            return read_schema_ddl(given[INCLUDE_HEADERS])
+        found = found or read_schema(given[INCLUDE_HEADERS])
+        if names:
+            found = selected(found, names)
+        if as_batches:
+            from parley.spark.values.arrow_batches import batches_schema
 
-    def _typed_schema(self, given: GivenOptions, include_headers: bool) -> StructType | None:
+            found = batches_schema(found)
+        if not is_table(self.options):
+            return found
+        # a table's columns are kept, so the schemas that they come from are as well
+        pinned = {
+            f"{part}schema": one.named
+            for part, one in (self._readers or {}).items()
+            if one.named is not None
+        }
+        return schema_of_table(found, {**self.options, **pinned})
+
+    def _typed_schema(self, given: GivenOptions) -> StructType | None:
         """Return the columns of a read that decodes keys or values; None for one that does not."""
         from parley.spark.options.schemas import read_schema_options, read_typed_options
 
@@ -87,27 +101,18 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         typed = read_typed_options(given, subscription.wanted_topics())
         assert typed is not None  # there are options of schemas
         from parley.spark.options.schema_table import NULL
+        from parley.spark.options.table import INCLUDE_HEADERS
         from parley.spark.read.typed import column_types
-        from parley.spark.tables import is_table, schema_of_table
         from parley.spark.values.schema import read_schema
 
         self._readers = self._choose_readers(typed, subscription)
-        found = read_schema(
-            include_headers, column_types(typed, self._readers), errors=typed.on_error == NULL
-        )
-        if typed.is_flat:
-            from parley.spark.values.envelopes import flat_schema
-
-            found = flat_schema(found)
-        if not is_table(self.options):
+        types = column_types(typed, self._readers)
+        found = read_schema(given[INCLUDE_HEADERS], types, errors=typed.on_error == NULL)
+        if not typed.is_flat:
             return found
-        # a table's columns are kept, so the schemas that they come from are as well
-        pinned = {
-            f"{part}schema": one.named
-            for part, one in self._readers.items()
-            if one.named is not None
-        }
-        return schema_of_table(found, {**self.options, **pinned})
+        from parley.spark.values.envelopes import flat_schema
+
+        return flat_schema(found)
 
     def _choose_readers(self, typed: TypedOptions, subscription: Subscription) -> Readers:
         """Return the readers' schemas: those of the stream's checkpoint, if it has any."""
@@ -124,8 +129,12 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         self, options: SourceOptions, schema: StructType
     ) -> tuple[SourceOptions, pyarrow.Schema, Readers | None]:
         """Return what a reader of these columns needs to know."""
-        from parley.spark.values.schema import arrow_read_schema
+        from parley.spark.options.table import ARROW_BATCHES, COLUMNS
+        from parley.spark.values.arrow_batches import columns_inside
+        from parley.spark.values.schema import arrow_read_schema, check_selected
 
+        found = columns_inside(schema) if options.own[ARROW_BATCHES] else schema
+        schema = check_selected(found, options.own[COLUMNS])
         if options.typed is None:
             return options, arrow_read_schema(schema), None
         from dataclasses import replace

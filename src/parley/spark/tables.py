@@ -47,9 +47,8 @@ def schema_of_table(columns: StructType, options: Mapping[str, str]) -> StructTy
         and not _holds_login(name, str(text))
     }
     first, *rest = columns.fields
-    return StructType(
-        [StructField(first.name, first.dataType, first.nullable, {KEY: json.dumps(kept)}), *rest]
-    )
+    metadata = {**first.metadata, KEY: json.dumps(kept)}
+    return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *rest])
 
 
 def is_secret(name: str) -> bool:

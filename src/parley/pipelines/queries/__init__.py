@@ -1,9 +1,9 @@
 """Streaming queries as jobs: Spark reads topics with `format("parley")`, and writes a topic or a
 table, exactly once.
 
-Map: `options` is what to do; `frames` makes Spark's rows of it, in a `session`; `following` watches
-the query, `failures` says what it failed with; `checkpoint` knows how far it is, without Spark.
-`query` puts them together.
+Map: `options` is what to do; `frames` makes Spark's rows of it, in a `session`, or Arrow batches
+where `as_read` finds nothing to compute; `following` watches the query, `failures` says what it
+failed with; `checkpoint` knows how far it is, without Spark. `query` puts them together.
 """
 
 from __future__ import annotations

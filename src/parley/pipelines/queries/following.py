@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from parley.pipelines.queries.as_read import records_in
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -19,14 +21,14 @@ LAST_BATCH_S = 60.0
 
 
 class RowsDone:
-    """Counts the rows that a query has finished with, by its progress reports."""
+    """Counts the records that a query has finished with, by its progress reports."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
         self._by_batch: dict[int, int] = {}
 
     def count(self) -> int:
-        """Ask for the reports that are new and return the rows of all batches so far."""
+        """Ask for the reports that are new and return the records of all batches so far."""
         last = self._query.lastProgress
         if last is not None:
             newest = int(last["batchId"])
@@ -39,8 +41,8 @@ class RowsDone:
 
     def _enter(self, progress: StreamingQueryProgress) -> None:
         # An idle query repeats its last batch id with no rows in it.
-        batch, rows = int(progress["batchId"]), int(progress["numInputRows"])
-        self._by_batch[batch] = max(rows, self._by_batch.get(batch, 0))
+        batch, records = int(progress["batchId"]), records_in(progress)
+        self._by_batch[batch] = max(records, self._by_batch.get(batch, 0))
 
 
 def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from parley.errors import ConfigError
+from parley.pipelines.queries.as_read import batch_options, counted
 from parley.pipelines.queries.failures import clearest_line, failure_text
 from parley.pipelines.queries.options import AVAILABLE_NOW, TOPIC, QueryOptions, Sink
 
@@ -25,10 +26,15 @@ RECORDS_OWN = ("topic", "partition", "headers", "timestamp")
 def rows_of(session: SparkSession, options: QueryOptions) -> DataFrame:
     """Return the rows that a query writes. Asks the schema registry; reads no record.
 
+    Where nothing is computed on their way into a table, they are Arrow batches of many records.
     Raises ConfigError for SQL that Spark cannot analyse, and for a transform that is not there or
     fails.
     """
-    rows = session.readStream.format("parley").options(**options.source_options()).load()
+    reader = session.readStream.format("parley").options(**options.source_options())
+    rows = reader.load()
+    batches = batch_options(options, rows.schema)
+    if batches is not None:
+        return counted(reader.options(**batches).load())
     if options.watermark is not None:
         rows = rows.withWatermark(*options.watermark)
     if options.transform is not None:

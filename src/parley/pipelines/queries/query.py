@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, NewTopic, TopicPartition
 from parley.errors import DataLossError, DiskFullError, JobError, KafkaError
 from parley.pipelines.blocking import AsyncJob
+from parley.pipelines.queries.as_read import columns_of
 from parley.pipelines.queries.checkpoint import committed
 from parley.pipelines.queries.failures import (
     clearest_line,
@@ -226,7 +227,7 @@ class AsyncQuery(AsyncJob):
     def _plan_rows(self) -> tuple[str, list[Finding]]:
         try:
             rows = self._rows()
-            schema = rows.schema
+            schema = columns_of(rows)
             self._check_columns(schema)
             check_output_mode(rows, self._options.output_mode)
         except KafkaError as error:

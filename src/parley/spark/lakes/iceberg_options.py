@@ -20,7 +20,6 @@ from parley.spark.lakes.options import (
     Kind,
     LakeOptions,
     app_of,
-    names_in,
     read_rows,
     table_of,
 )
@@ -92,7 +91,7 @@ def read_iceberg_options(options: Mapping[str, str], use: Use) -> LakeOptions:
         kind=Kind.ICEBERG,
         path=name,
         own=own,
-        partition_by=names_in(own[PARTITION_BY]),
+        partition_by=own[PARTITION_BY],
         app=app_of(own, options, use),
         storage=catalog,
     )

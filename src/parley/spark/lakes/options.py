@@ -23,6 +23,7 @@ from parley.spark.options.row import (
     boolean,
     byte_count,
     integer,
+    names,
     text,
 )
 from parley.spark.options.single import OptionValues, read_value
@@ -35,11 +36,9 @@ PATH = text(
     "`save(path)` and `start(path)` set it",
     use=Use.WRITE,
 )
-PARTITION_BY = text(
+PARTITION_BY = names(
     "partitionBy",
-    None,
-    "columns that a new table is partitioned by, separated by commas: strings, whole numbers, "
-    "dates or booleans",
+    "columns that a new table is partitioned by: strings, whole numbers, dates or booleans",
     use=Use.WRITE,
     sparks=".partitionBy(...)",
 )
@@ -140,7 +139,7 @@ def read_lake_options(options: Mapping[str, str], use: Use) -> LakeOptions:
     return LakeOptions(
         path=local_folder(path) or path,
         own=own,
-        partition_by=names_in(own[PARTITION_BY]),
+        partition_by=own[PARTITION_BY],
         app=app_of(own, options, use),
         storage=storage,
     )
@@ -174,14 +173,6 @@ def read_rows(
         else:
             raise ConfigError(f"option {option.name} is for {_FOR[option.use]} only")
     return OptionValues(values), handed_on
-
-
-def names_in(given: str | None) -> tuple[str, ...]:
-    """Return the columns that `partitionBy` names. Raises ConfigError for one named twice."""
-    names = tuple(name.strip() for name in (given or "").split(",") if name.strip())
-    if len(set(names)) != len(names):
-        raise ConfigError(f'partitionBy="{given}" names a column twice')
-    return names
 
 
 def app_of(own: OptionValues, options: Mapping[str, str], use: Use) -> str | None:
@@ -259,7 +250,7 @@ def table_of(rows: Sequence[SparkOption[OptionValue]], other: str, prefixed: str
         f"| option | for | values | default | meaning | {other} |",
         "|---|---|---|---|---|---|",
     ]
-    words: dict[object, str] = {None: "", True: "true", False: "false"}
+    words: dict[object, str] = {None: "", (): "", True: "true", False: "false"}
     for option in rows:
         default: object = words.get(option.default, option.default)
         if option.name == TARGET_FILE_SIZE.name:

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 
 from parley.spark.edge import edge
 from parley.spark.lakes.messages import TaskFiles
+from parley.spark.values.arrow_batches import batch_column, columns_inside, unpacked
 from parley.spark.write.intent import BatchOfQuery
 from parley.spark.write.sealed import Sealed
 
@@ -43,7 +44,10 @@ class _Writer:
 
     def __init__(self, options: LakeOptions, schema: StructType, overwrite: bool) -> None:
         self._sealed, self._overwrite = Sealed(options), overwrite
-        self._schema = schema
+        inside = columns_inside(schema)
+        self._batch_column = None if inside is None else batch_column(schema)
+        """Of rows that are Arrow batches of many records."""
+        self._schema = schema if inside is None else inside
         self._plan: Sealed[Plan] | None = None
 
     @edge
@@ -82,7 +86,8 @@ class _Writer:
         if done is not None:
             return done
         layout, folder = plan.layout, plan.folder
-        files = TaskWriter(folder, layout, TaskContext.get().partitionId()).write(iterator)
+        batches = iterator if self._batch_column is None else unpacked(iterator, self._batch_column)
+        files = TaskWriter(folder, layout, TaskContext.get().partitionId()).write(batches)
         return TaskFiles(what, files, layout.partition_by, folder.path, plan.made_for)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:

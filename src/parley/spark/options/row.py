@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 from parley.spark.values.moments import Ago
 from parley.types import Secret
 
-OptionValue: TypeAlias = str | int | Ago | Secret | None
+OptionValue: TypeAlias = str | int | tuple[str, ...] | Ago | Secret | None
 """What an option's text is read as, by its kind."""
 V_co = TypeVar("V_co", bound=OptionValue, covariant=True)
 D = TypeVar("D", str, int, None)
@@ -35,6 +35,7 @@ class Kind(Enum):
     """How an option's text is read."""
 
     TEXT = "text"
+    NAMES = "names separated by commas"
     INTEGER = "integer"
     BOOLEAN = "true or false"
     MOMENT = "milliseconds since 1970-01-01 UTC, or a time ago such as -10 minutes"
@@ -82,6 +83,11 @@ class _More(TypedDict, total=False):
 def text(name: str, default: D, doc: str, **more: Unpack[_More]) -> SparkOption[str | D]:
     """Return an option whose value is its text, or one of its `choices`."""
     return SparkOption(name, Kind.TEXT, default, doc, **more)
+
+
+def names(name: str, doc: str, **more: Unpack[_More]) -> SparkOption[tuple[str, ...]]:
+    """Return an option whose value is a list of names, each of them once."""
+    return SparkOption(name, Kind.NAMES, (), doc, **more)
 
 
 def secret_text(name: str, doc: str, **more: Unpack[_More]) -> SparkOption[Secret | None]:

@@ -18,6 +18,7 @@ from parley.spark.options.row import (
     Use,
     boolean,
     integer,
+    names,
     secret_text,
     text,
 )
@@ -59,13 +60,12 @@ KEY_SUBJECT = text(
     use=BOTH,
     sparks=OURS,
 )
-VALUE_COLUMNS = text(
+VALUE_COLUMNS = names(
     "valueColumns",
-    None,
-    "fields of values to decode, separated by commas: others are skipped, not built",
+    "fields of values to decode: others are skipped, not built",
     sparks=OURS,
 )
-KEY_COLUMNS = text("keyColumns", None, "the same of keys", sparks=OURS)
+KEY_COLUMNS = names("keyColumns", "the same of keys", sparks=OURS)
 VALUE_MESSAGE = text(
     "valueMessage",
     None,
@@ -130,12 +130,12 @@ PART_ROWS: Mapping[str, SparkOption[str | None]] = {
     "key_subject": KEY_SUBJECT,
     "value_framing": VALUE_FRAMING,
     "key_framing": KEY_FRAMING,
-    "value_columns": VALUE_COLUMNS,
-    "key_columns": KEY_COLUMNS,
     "value_message": VALUE_MESSAGE,
     "key_message": KEY_MESSAGE,
 }
-"""Rows by the names that `SchemaOptions` has for them."""
+"""Rows by the names that `SchemaOptions` has for them, without those of its columns."""
+COLUMN_ROWS = {"value_columns": VALUE_COLUMNS, "key_columns": KEY_COLUMNS}
+"""The same of its columns."""
 REGISTRY_ROWS: Mapping[str, SparkOption[OptionValue]] = {
     "basic_auth_credentials_source": text(
         "schemaRegistryBasicAuthCredentialsSource",

@@ -14,26 +14,23 @@ from typing import TYPE_CHECKING
 
 from parley.errors import ConfigError
 from parley.spark.options.schema_table import (
+    COLUMN_ROWS,
     DEAD_LETTER,
     DEAD_LETTER_LIMIT,
     DEAD_LETTER_TOPIC,
     ENVELOPE,
     FLAT,
-    KEY_COLUMNS,
     NULL,
     ON_SCHEMA_ERROR,
     PART_ROWS,
     REGISTRY_ROWS,
     SCHEMA_REGISTRY_URL,
     SCHEMA_ROWS,
-    VALUE_COLUMNS,
 )
 from parley.spark.options.texts import GivenOptions
 
 if TYPE_CHECKING:
     from parley.client import ChosenSchema, RegistryOptions, SchemaOptions
-
-_LISTS = (VALUE_COLUMNS, KEY_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +107,8 @@ def read_schema_options(given: GivenOptions) -> SchemaOptions | None:
         return None
     from parley.client import SchemaOptions
 
-    values: dict[str, object] = {
-        name: _listed(text) if row in _LISTS else text
-        for name, row in PART_ROWS.items()
-        if (text := given[row]) is not None
-    }
+    rows = {**PART_ROWS, **COLUMN_ROWS}
+    values: dict[str, object] = {name: value for name, row in rows.items() if (value := given[row])}
     if given[ON_SCHEMA_ERROR] in (NULL, DEAD_LETTER):
         values["on_schema_error"] = NULL
     try:
@@ -145,10 +139,6 @@ def read_registry_options(given: GivenOptions) -> RegistryOptions | None:
         return RegistryOptions(url=url.reveal(), **found)  # type: ignore[arg-type]  # it checks each
     except ConfigError as error:
         raise ConfigError(in_users_words(str(error))) from None
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _camel(name: str) -> str:

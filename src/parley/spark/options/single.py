@@ -32,7 +32,9 @@ class OptionValues:
         return cast("V", self.given.get(option.name, option.default))
 
 
-def read_value(option: SparkOption[OptionValue], text: str) -> str | int | Ago | Secret:
+def read_value(
+    option: SparkOption[OptionValue], text: str
+) -> str | int | tuple[str, ...] | Ago | Secret:
     """Return an option's text as its type. Raises ConfigError with what is allowed."""
     text = str(text).strip()
     if option.secret:
@@ -43,6 +45,8 @@ def read_value(option: SparkOption[OptionValue], text: str) -> str | int | Ago |
         return text.lower() == "true"
     if option.kind in _NUMBERS:
         return _number(option, text)
+    if option.kind is Kind.NAMES:
+        return _names(option, text)
     if option.choices:
         if text.lower() not in option.choices:
             raise ConfigError(f"{_bad(option, text)}{nearest_hint(text.lower(), option.choices)}")
@@ -50,6 +54,15 @@ def read_value(option: SparkOption[OptionValue], text: str) -> str | int | Ago |
     if not text:
         raise ConfigError(f"{option.name} is empty. It is to say: {option.doc}.")
     return text
+
+
+def _names(option: SparkOption[OptionValue], text: str) -> tuple[str, ...]:
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise _bad(option, text)
+    if len(set(found)) != len(found):
+        raise ConfigError(f'{option.name}="{text}" names a column twice')
+    return found
 
 
 def _number(option: SparkOption[OptionValue], text: str) -> int | Ago:

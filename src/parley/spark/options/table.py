@@ -22,6 +22,7 @@ from parley.spark.options.row import (
     integer,
     json_text,
     moment,
+    names,
     text,
 )
 from parley.spark.options.schema_table import SCHEMA_ROWS
@@ -104,6 +105,20 @@ INCLUDE_HEADERS = boolean(
     "includeHeaders",
     False,
     "whether rows have the column headers",
+)
+COLUMNS = names(
+    "columns",
+    "columns to read: others are not decoded; default all",
+    sparks=OURS,
+)
+ARROW_BATCHES = boolean(
+    "arrowBatches",
+    False,
+    (
+        "whether each row is an Arrow batch of many records, which parley-delta and "
+        "parley-iceberg write without Spark making rows of it; columns batch and records"
+    ),
+    sparks=OURS,
 )
 FAIL_ON_DATA_LOSS = boolean(
     "failOnDataLoss",
@@ -331,7 +346,7 @@ def markdown_table() -> str:
     ]
     for option in OPTIONS:
         where = ", ".join(name for use, name in uses if use & option.use)
-        words: dict[object, str] = {None: "", True: "true", False: "false"}
+        words: dict[object, str] = {None: "", (): "", True: "true", False: "false"}
         default: object = words.get(option.default, option.default)
         if option.kind is Kind.DURATION and isinstance(option.default, int):
             default = f"{option.default // 60_000}m"

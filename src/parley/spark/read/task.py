@@ -32,9 +32,10 @@ from parley.errors.codes import (
 )
 from parley.spark.clients import client_for
 from parley.spark.options.source import SourceOptions
-from parley.spark.options.table import FAIL_ON_DATA_LOSS, RACK_FROM_ENV
+from parley.spark.options.table import ARROW_BATCHES, FAIL_ON_DATA_LOSS, RACK_FROM_ENV
 from parley.spark.read.loss import LossPolicy
 from parley.spark.read.ranges import OffsetRange
+from parley.spark.values.arrow_batches import packed
 from parley.spark.values.numbers import stored_schema, to_numbers
 from parley.spark.values.offsets import Offsets, recreated
 from parley.spark.values.timestamps import has_overflow, overflow_error
@@ -63,8 +64,8 @@ def read_range(
     hint: str = "",
     readers: Readers | None = None,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield a range's rows as batches of `schema`. `hint` goes with errors of lost records;
-    `readers` are the schemas of keys and values that are decoded.
+    """Yield a range's rows as batches of `schema`, packed where options say so. `hint` goes with
+    errors of lost records; `readers` are the schemas of keys and values that are decoded.
 
     Raises DataLossError, CorruptRecordError or what the broker said, after everything in front was
     yielded; with failOnDataLoss=false lost offsets are skipped with a warning. Raises ConfigError
@@ -109,6 +110,15 @@ def _rows_of(
     options: SourceOptions, readers: Readers | None, schema: pyarrow.Schema, tp: TopicPartition
 ) -> tuple[pyarrow.Schema, Callable[[FetchedBatch], Iterator[pyarrow.RecordBatch]]]:
     """Return what to fetch for the columns, and what makes rows of it."""
+    stored, rows = _records_of(options, readers, schema, tp)
+    if options.own[ARROW_BATCHES]:
+        return stored, lambda found: map(packed, rows(found))
+    return stored, rows
+
+
+def _records_of(
+    options: SourceOptions, readers: Readers | None, schema: pyarrow.Schema, tp: TopicPartition
+) -> tuple[pyarrow.Schema, Callable[[FetchedBatch], Iterator[pyarrow.RecordBatch]]]:
     if readers:
         from parley.spark.read.typed import typed_rows
 

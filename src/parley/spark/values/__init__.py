@@ -1,5 +1,5 @@
 """What stands in options, offsets and columns: times, numbers, JSON, the schema. Pure.
 
-Map: `offsets`, `schema`, `struct_types`, `envelopes`, `moments`, `timestamps`, `numbers`,
-`user_json`, `java_regex`.
+Map: `offsets`, `schema`, `struct_types`, `envelopes`, `arrow_batches`, `moments`, `timestamps`,
+`numbers`, `user_json`, `java_regex`.
 """

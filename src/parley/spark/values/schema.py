@@ -11,7 +11,7 @@ timestamp, which Spark's own leaves out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -142,6 +142,39 @@ def arrow_read_schema(
 
 def _error_columns(typed: Mapping[str, pa.DataType], errors: bool) -> dict[str, tuple[str, ...]]:
     return {name: (ERROR_DDL,) for part, name in ERROR_COLUMNS.items() if errors and part in typed}
+
+
+def selected(schema: StructType, names: Sequence[str]) -> StructType:
+    """Return the columns of a read that the option `columns` names. Raises ConfigError for one that
+    is not there.
+    """
+    from pyspark.sql.types import StructType
+
+    known = {field.name: field for field in schema.fields}
+    wrong = next((name for name in names if name not in known), None)
+    if wrong is not None:
+        raise ConfigError(
+            f'columns: there is no column "{wrong}".{nearest_hint(wrong, known)} There are: '
+            f"{', '.join(known)}"
+        )
+    return StructType([known[name] for name in names])
+
+
+def check_selected(schema: StructType | None, names: Sequence[str]) -> StructType:
+    """Return the columns of a read, unless a schema of the user's own says others than options do;
+    `schema` is None where it hides that rows are Arrow batches.
+    """
+    if schema is None:
+        raise ConfigError(
+            "arrowBatches=true makes columns of its own: choose those of the records with the "
+            "option columns, and not with schema()"
+        )
+    if names and [*schema.names] != [*names]:
+        raise ConfigError(
+            f'columns="{", ".join(names)}" and a schema with {", ".join(schema.names)} are given: '
+            "leave one of them out"
+        )
+    return schema
 
 
 def check_write_schema(
