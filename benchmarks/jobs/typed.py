@@ -67,14 +67,12 @@ def _add(parser: argparse.ArgumentParser) -> None:
 def _read(given: Given, topic: str) -> None:
     options = options_of(given.bootstrap, topic)
     typed = given.spark.read.format("parley").options(**options, **_typed(given, topic))
-    kind = typed.load().schema["value"].dataType
-    assert isinstance(kind, StructType)
+    kind = StructType([typed.load().schema[name] for name in _names(given)])
     theirs = _columns(
         given, topic, given.spark.read.format("kafka").options(**options).load(), kind
     )
     for what, names in (("all", kind.names), ("two", list(TWO))):
-        wanted = StructType([kind[name] for name in names])
-        ours = typed.schema(StructType().add("value", wanted)).load().select("value.*")
+        ours = typed.option("columns", ",".join(names)).load()
         frames = {"parley": ours, "spark": theirs.select(*names)}
         works = {source: partial(noop, frame) for source, frame in frames.items()}
         alternate(given.rounds, works, topic=topic, what=what)
@@ -82,10 +80,15 @@ def _read(given: Given, topic: str) -> None:
 
 
 def _typed(given: Given, topic: str) -> dict[str, str]:
+    flat = {"envelope": "flat"}
     if topic == AVRO:
-        return {"valueFormat": "avro", "schemaRegistryUrl": given.registry}
+        return {**flat, "valueFormat": "avro", "schemaRegistryUrl": given.registry}
     schema = f"file:{given.json_schema}"
-    return {"valueFormat": "json", "valueFraming": "none", "valueSchema": schema}
+    return {**flat, "valueFormat": "json", "valueFraming": "none", "valueSchema": schema}
+
+
+def _names(given: Given) -> list[str]:
+    return [field["name"] for field in json.loads(given.avro_schema.read_text())["fields"]]
 
 
 def _columns(given: Given, topic: str, records: DataFrame, kind: StructType) -> DataFrame:
@@ -119,10 +122,9 @@ def _into_table(given: Given, source: str, folder: Path, most: str) -> None:
     if source == "spark":
         rows = _columns(given, AVRO, stream.format("kafka").load(), StructType())
     else:
-        stream = stream.format("parley").options(**_typed(given, AVRO), envelope="flat")
-        names = [field["name"] for field in json.loads(given.avro_schema.read_text())["fields"]]
+        stream = stream.format("parley").options(**_typed(given, AVRO))
         batches = str(source == "parley").lower()
-        rows = stream.options(columns=",".join(names), arrowBatches=batches).load()
+        rows = stream.options(columns=",".join(_names(given)), arrowBatches=batches).load()
     writer = rows.writeStream.format("parquet" if source == "spark" else "parley-delta")
     query = (
         writer.option("path", str(at / "table"))
