@@ -22,6 +22,7 @@ and on two cores, side by side in one run, alternating:
             start of a job
 - typed:    Avro and JSON as columns, and Avro streamed into a table, against `from_avro`,
             `from_json` and Spark's Parquet sink
+- commits:  a micro-batch committed into a Delta table, by Spark's driver
 - latency:  a micro-batch of one row, parley against Spark's own connector
 - planning: 10,000 partitions planned, an idle stream's polls, and the memory of the process that
   does it
@@ -47,6 +48,7 @@ from typing import Any
 
 from benchmarks import (
     clients,
+    lake_commits,
     leader_moves,
     leader_moves_report,
     negotiation,
@@ -88,6 +90,7 @@ PARTS: dict[str, Part[Any]] = {
     "ceiling": Part(spark_ceiling.measure, spark_ceiling.report, reads_topics=True),
     "values": Part(spark_values.measure, spark_values.report, reads_topics=True),
     "typed": Part(spark_typed.measure, spark_typed.report, reads_topics=True),
+    "commits": Part(lake_commits.measure, lake_commits.report),
     "hot": Part(spark_hot.measure, spark_hot.report, reads_topics=True),
     "latency": Part(spark_latency.measure, spark_latency.report),
     "planning": Part(spark_planning.measure, spark_planning.report),
