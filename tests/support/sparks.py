@@ -134,3 +134,14 @@ def started(start: Callable[[], Any]) -> Any:
         if query.isActive or not left or "failed to connect back" not in str(query.exception()):
             return query
     raise AssertionError("the loop returns")
+
+
+def forget_commit(checkpoint: Path) -> int:
+    """Remove the last commit of a query's checkpoint, as if the driver had died between its commit
+    and Spark's; return the batch's number.
+    """
+    commits = checkpoint / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    return last

@@ -130,11 +130,13 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
     ) -> tuple[SourceOptions, pyarrow.Schema, Readers | None]:
         """Return what a reader of these columns needs to know."""
         from parley.spark.options.table import ARROW_BATCHES, COLUMNS
-        from parley.spark.values.arrow_batches import columns_inside
         from parley.spark.values.schema import arrow_read_schema, check_selected
 
-        found = columns_inside(schema) if options.own[ARROW_BATCHES] else schema
-        schema = check_selected(found, options.own[COLUMNS])
+        if options.own[ARROW_BATCHES]:
+            from parley.spark.values.arrow_batches import columns_of_batches
+
+            schema = columns_of_batches(schema)
+        check_selected(schema, options.own[COLUMNS])
         if options.typed is None:
             return options, arrow_read_schema(schema), None
         from dataclasses import replace

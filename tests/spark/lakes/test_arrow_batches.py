@@ -65,10 +65,7 @@ def test_every_record_is_there_once_although_the_last_batch_runs_twice(
     assert there() == values
     assert [field["name"] for field in schema_of(table)] == RECORD
     before = files_of(table)
-    commits = tmp_path / "checkpoint" / "commits"
-    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
-    (commits / str(last)).unlink()  # the driver died between its commit and Spark's
-    (commits / f".{last}.crc").unlink(missing_ok=True)
+    sparks.forget_commit(tmp_path / "checkpoint")
     again()
     assert there() == values
     assert files_of(table) == before

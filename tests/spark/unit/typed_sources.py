@@ -14,7 +14,6 @@ from parley.client import Client
 from parley.registry import Schema, SchemaRegistryClient
 from parley.serdes import ColumnEncoder
 from parley.spark.source import ParleySource
-from parley.spark.values.schema import read_schema
 
 CITY = {"type": "record", "name": "City", "fields": [
     {"name": "name", "type": "string"}, {"name": "people", "type": "long"}]}  # fmt: skip
@@ -51,8 +50,7 @@ def loaded(
     """Return a source and its columns, as Spark has them after `load()`."""
     source = ParleySource(options)
     schema = own if own is not None else source.schema()
-    if isinstance(schema, str):  # the default columns, in Spark's notation
-        schema = read_schema(include_headers=False)
+    assert isinstance(schema, StructType)
     return pickle.loads(pickle.dumps(source)), sent(schema)
 
 

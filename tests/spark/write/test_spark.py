@@ -59,20 +59,6 @@ def fill(client: Client, topic: str, start: int, count: int) -> list[str]:
     return values
 
 
-def forget_commit(tmp_path: Path) -> int:
-    """Remove the last commit of the checkpoint: as if the driver had died
-    between its commit and Spark's.
-    """
-    last = max(
-        int(path.name)
-        for path in (tmp_path / "checkpoint" / "commits").iterdir()
-        if path.name.isdigit()
-    )
-    (tmp_path / "checkpoint" / "commits" / str(last)).unlink()
-    (tmp_path / "checkpoint" / "commits" / f".{last}.crc").unlink(missing_ok=True)
-    return last
-
-
 def test_s01_a_stream_writes_every_row_once_although_its_last_batch_runs_twice(
     once: Any, client: Client, topic: Any, tmp_path: Path
 ) -> None:
@@ -81,7 +67,7 @@ def test_s01_a_stream_writes_every_row_once_although_its_last_batch_runs_twice(
     once(source, name)
     sink = Sink(client, name, prefix=name)
     assert sink.committed() == values
-    assert forget_commit(tmp_path) >= 3
+    assert sparks.forget_commit(tmp_path / "checkpoint") >= 3
     values += fill(client, source, 35, 5)
     once(source, name)
     assert sink.committed() == values

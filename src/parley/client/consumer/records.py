@@ -111,13 +111,13 @@ class CompletedFetch:
             self._pass(self.position)
             self.records = self._piece.make()
             return
-        if self._chunks is not None and self.position >= self.raw.next_offset:
-            self._end()  # nothing is behind it, and looking would cost a call of the kernel
-            return
         if self._chunks is None:
             self._pass(self.position)
             self._chunks, self._batches, self.batch = self._decode_from(self._position), None, None
             self.exhausted = False
+        elif self.position >= self.raw.next_offset:
+            self._end()  # nothing is behind it, and looking would cost a call of the kernel
+            return
         try:
             for chunk in self._chunks:
                 if chunk.columns.rows:

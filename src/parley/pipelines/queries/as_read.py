@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from parley.errors import ConfigError
 from parley.pipelines.queries.options import DELTA, ICEBERG, QueryOptions
-from parley.spark.values.arrow_batches import RECORDS, columns_inside
+from parley.spark.values.arrow_batches import RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,8 +76,3 @@ def records_in(progress: StreamingQueryProgress) -> int:
     """Return how many records a micro-batch had, by Spark's report of it."""
     found = progress["observedMetrics"].get(_REPORT)
     return int(progress["numInputRows"] if found is None else found[RECORDS] or 0)
-
-
-def columns_of(rows: DataFrame) -> StructType:
-    """Return the columns of the records in a query's rows."""
-    return columns_inside(rows.schema) or rows.schema

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, NewTopic, TopicPartition
 from parley.errors import DataLossError, DiskFullError, JobError, KafkaError
 from parley.pipelines.blocking import AsyncJob
-from parley.pipelines.queries.as_read import columns_of
 from parley.pipelines.queries.checkpoint import committed
 from parley.pipelines.queries.failures import (
     clearest_line,
@@ -31,6 +30,7 @@ from parley.spark.lakes.options import LakeOptions
 from parley.spark.options.schema_table import DEAD_LETTER_TOPIC
 from parley.spark.options.subscription import select_partitions
 from parley.spark.options.table import TOPIC as TOPIC_OPTION
+from parley.spark.values.arrow_batches import record_columns
 from parley.spark.write.options import SinkOptions
 from parley.versions import Feature
 
@@ -227,7 +227,7 @@ class AsyncQuery(AsyncJob):
     def _plan_rows(self) -> tuple[str, list[Finding]]:
         try:
             rows = self._rows()
-            schema = columns_of(rows)
+            schema = record_columns(rows.schema)
             self._check_columns(schema)
             check_output_mode(rows, self._options.output_mode)
         except KafkaError as error:

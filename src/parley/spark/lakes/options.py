@@ -22,6 +22,7 @@ from parley.spark.options.row import (
     allowed,
     boolean,
     byte_count,
+    default_text,
     integer,
     names,
     text,
@@ -250,12 +251,9 @@ def table_of(rows: Sequence[SparkOption[OptionValue]], other: str, prefixed: str
         f"| option | for | values | default | meaning | {other} |",
         "|---|---|---|---|---|---|",
     ]
-    words: dict[object, str] = {None: "", (): "", True: "true", False: "false"}
     for option in rows:
-        default: object = words.get(option.default, option.default)
-        if option.name == TARGET_FILE_SIZE.name:
-            default = f"{TARGET_FILE_SIZE.default // 2**20}m"
+        default = default_text(option)
         use = _FOR.get(option.use, "both")
         cells = (f"`{option.name}`", use, allowed(option), default, option.doc, option.sparks)
-        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, prefixed])

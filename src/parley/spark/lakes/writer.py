@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 
 from parley.spark.edge import edge
 from parley.spark.lakes.messages import TaskFiles
-from parley.spark.values.arrow_batches import batch_column, columns_inside, unpacked
+from parley.spark.values.arrow_batches import batch_column, record_columns, unpacked
 from parley.spark.write.intent import BatchOfQuery
 from parley.spark.write.sealed import Sealed
 
@@ -44,10 +44,8 @@ class _Writer:
 
     def __init__(self, options: LakeOptions, schema: StructType, overwrite: bool) -> None:
         self._sealed, self._overwrite = Sealed(options), overwrite
-        inside = columns_inside(schema)
-        self._batch_column = None if inside is None else batch_column(schema)
-        """Of rows that are Arrow batches of many records."""
-        self._schema = schema if inside is None else inside
+        self._batch_column = batch_column(schema)
+        self._schema = record_columns(schema)
         self._plan: Sealed[Plan] | None = None
 
     @edge

@@ -125,6 +125,18 @@ def byte_count(name: str, default: D, doc: str, **more: Unpack[_More]) -> SparkO
     return SparkOption(name, Kind.BYTES, default, doc, **more)
 
 
+def default_text(option: SparkOption[OptionValue]) -> str:
+    """Return an option's default as a user would write it."""
+    default = option.default
+    if isinstance(default, bool):
+        return str(default).lower()
+    if option.kind is Kind.DURATION and isinstance(default, int):
+        return f"{default // 60_000}m"
+    if option.kind is Kind.BYTES and isinstance(default, int):
+        return f"{default // 2**20}m"
+    return "" if default in (None, ()) else str(default)
+
+
 def allowed(option: SparkOption[OptionValue]) -> str:
     """Return in words which values an option takes."""
     if option.choices:

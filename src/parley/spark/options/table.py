@@ -11,13 +11,13 @@ from parley.spark.options.row import (
     INT32,
     INT64,
     OURS,
-    Kind,
     OptionValue,
     SparkOption,
     Use,
     allowed,
     boolean,
     byte_count,
+    default_text,
     duration,
     integer,
     json_text,
@@ -346,11 +346,8 @@ def markdown_table() -> str:
     ]
     for option in OPTIONS:
         where = ", ".join(name for use, name in uses if use & option.use)
-        words: dict[object, str] = {None: "", (): "", True: "true", False: "false"}
-        default: object = words.get(option.default, option.default)
-        if option.kind is Kind.DURATION and isinstance(option.default, int):
-            default = f"{option.default // 60_000}m"
         meaning = option.doc + (f" (no effect: {option.no_effect})" if option.no_effect else "")
+        default = default_text(option)
         cells = (f"`{option.name}`", where, allowed(option), default, meaning, option.sparks)
-        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 Spark makes rows of what a source's tasks yield, and Arrow of those again for a sink's. Where it
 computes nothing in between, that is most of the work. A batch that is one value of one row passes
 as it is: the source packs (`packed`), the sink unpacks (`unpacked`), and the records' columns go
-along in the metadata of the column (`batches_schema`, `columns_inside`).
+along in the metadata of the column (`batches_schema`, `record_columns`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from parley.errors import ConfigError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructType
 
 KEY = "parley.columns"
 """Of the column's metadata: the records' columns, in Spark's JSON."""
@@ -33,24 +33,41 @@ def batches_schema(columns: StructType) -> StructType:
     return types.StructType([batch, types.StructField(RECORDS, types.IntegerType(), False)])
 
 
-def columns_inside(schema: StructType) -> StructType | None:
-    """Return the columns of the records in rows' batches; None for rows that are none.
+def batch_column(schema: StructType) -> str | None:
+    """Return the name of the column of batches; None of rows that have none."""
+    return next((str(one.name) for one in schema.fields if KEY in (one.metadata or {})), None)
 
-    Raises ConfigError for rows that have columns beside them: nobody could say of which record.
+
+def record_columns(schema: StructType) -> StructType:
+    """Return the columns of records: those inside of batches, or the rows' own.
+
+    Raises ConfigError for batches that have columns beside them: nobody could say of which record.
     """
-    found = next((field for field in schema.fields if _is_batch(field)), None)
-    if found is None:
-        return None
-    others = [field.name for field in schema.fields if not _is_batch(field)]
+    name = batch_column(schema)
+    if name is None:
+        return schema
+    others = [one for one in schema.names if one != name]
     if others not in ([], [RECORDS]):
-        named = ", ".join(f'"{name}"' for name in others if name != RECORDS)
+        named = ", ".join(f'"{one}"' for one in others if one != RECORDS)
         raise ConfigError(
-            f'the rows are Arrow batches of many records (column "{found.name}"), and {named} '
+            f'the rows are Arrow batches of many records (column "{name}"), and {named} '
             "would belong to none of them: drop it, or read without arrowBatches"
         )
     from pyspark.sql.types import StructType
 
-    return StructType.fromJson(json.loads(found.metadata[KEY]))
+    return StructType.fromJson(json.loads(schema[name].metadata[KEY]))
+
+
+def columns_of_batches(schema: StructType) -> StructType:
+    """Return the columns of the records of a read. Raises ConfigError for a schema of the user's
+    own, which hides them.
+    """
+    if batch_column(schema) is None:
+        raise ConfigError(
+            "arrowBatches=true makes columns of its own: choose those of the records with the "
+            "option columns, and not with schema()"
+        )
+    return record_columns(schema)
 
 
 def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -76,12 +93,3 @@ def unpacked(rows: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBat
         for value in some.column(name):
             with pa.ipc.open_stream(value.as_buffer()) as stream:
                 yield from stream
-
-
-def batch_column(schema: StructType) -> str:
-    """Return the name of the column of batches, of rows that have one."""
-    return next(str(field.name) for field in schema.fields if _is_batch(field))
-
-
-def _is_batch(field: StructField) -> bool:
-    return KEY in (field.metadata or {})

@@ -160,21 +160,13 @@ def selected(schema: StructType, names: Sequence[str]) -> StructType:
     return StructType([known[name] for name in names])
 
 
-def check_selected(schema: StructType | None, names: Sequence[str]) -> StructType:
-    """Return the columns of a read, unless a schema of the user's own says others than options do;
-    `schema` is None where it hides that rows are Arrow batches.
-    """
-    if schema is None:
-        raise ConfigError(
-            "arrowBatches=true makes columns of its own: choose those of the records with the "
-            "option columns, and not with schema()"
-        )
+def check_selected(schema: StructType, names: Sequence[str]) -> None:
+    """Raise ConfigError where a schema of the user's own says others than the option `columns`."""
     if names and [*schema.names] != [*names]:
         raise ConfigError(
             f'columns="{", ".join(names)}" and a schema with {", ".join(schema.names)} are given: '
             "leave one of them out"
         )
-    return schema
 
 
 def check_write_schema(
