@@ -92,7 +92,7 @@ def measure(bench: Bench) -> Measured:
                 [NewTopic(TOPIC, PARTITIONS), NewTopic(IDLE_TOPIC, IDLE_PARTITIONS)]
             )
         for turn in range(bench.rounds):
-            phase_ms = str(HEARTBEAT_MS * turn // bench.rounds)
+            phase_ms = str(HEARTBEAT_MS * (2 * turn + 1) // (2 * bench.rounds))
             for protocol, clients in PROTOCOLS.items():
                 for name in clients:
                     found = Joined(**_run("join", name, bootstrap, protocol, phase_ms))

@@ -13,12 +13,13 @@ from collections.abc import Callable, Collection, Iterable
 from parley.client.async_client import AsyncClient
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
+from parley.client.consumer.assignment import Assignment
 from parley.client.consumer.group import ConsumerGroup
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.consumer.placing import Placing
 from parley.client.consumer.stock import Stock, TakenUp
 from parley.client.fetch.assigned import AssignedFetch
-from parley.client.fetch.positions import DataLoss, PartitionPosition, Spec, Stage
+from parley.client.fetch.positions import DataLoss, Spec
 from parley.client.fetch.state import FetchPolicy, PartitionFetch
 from parley.client.options import arguments
 from parley.client.results import FetchedBatch
@@ -44,12 +45,10 @@ class ConsumerCore:
         self.client, self.options = client, options
         self.losses: deque[DataLoss] = deque(maxlen=LOSSES_KEPT)
         self._on_data_loss = on_data_loss
-        self._parts: dict[TopicPartition, PartitionFetch] = {}
-        self._unplaced: list[PartitionFetch] = []
-        """Those of them that had no position when that was looked at last."""
         self.stock = Stock(options, options.deserializers)
+        self._assigned = Assignment(options, self._reads_others)
         self.group = ConsumerGroup(options, self)
-        self._placing = Placing(options, self.group, self._reads)
+        self._placing = Placing(options, self.group, self._assigned.reads)
         self._fetch: AssignedFetch | None = None
         self._look_again: TimerHandle | None = None
         self._closed = False
@@ -63,7 +62,9 @@ class ConsumerCore:
         if self._fetch is None:
             cluster = await self.client._started()
             policy = FetchPolicy(None, sessions=True, on_loss=self._lost, on_jump=self.stock.close)
-            self._fetch = AssignedFetch(cluster, self._parts.values(), self.options, policy)
+            self._fetch = AssignedFetch(
+                cluster, self._assigned.states.values(), self.options, policy
+            )
             self._fetch.start()
             self._place()
             self.group.start(cluster)
@@ -109,7 +110,7 @@ class ConsumerCore:
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions being read."""
-        return frozenset(self._parts)
+        return self._assigned.partitions
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others; those assigned before keep their positions."""
@@ -128,30 +129,25 @@ class ConsumerCore:
         Those of `held` are not fetched before `release`, nor are their positions looked for: the
         listener, which hears of them now, may seek.
         """
-        kept, held = self._parts, frozenset(held)
-        self._parts = {}
-        policy, most_bytes = self.options.reset_policy, self.options.max_partition_fetch_bytes
-        for tp in partitions:
-            self._parts[tp] = kept.get(tp) or PartitionFetch(
-                tp, PartitionPosition(tp, policy), None, most_bytes, held=tp in held
-            )
-        self._unplaced = list(self._parts.values())
-        self.stock.keep(self._parts)
+        self._assigned.read(partitions, held)
+        if not held:
+            self._place()
+
+    def _reads_others(self) -> None:
+        states = self._assigned.states
+        self.stock.keep(states)
         if self._fetch is not None:
-            self._fetch.replace(self._parts)
-            if not held:
-                self._place()
+            self._fetch.replace(states)
 
     def release(self) -> None:
         """Fetch the partitions that `read` held back, from positions that the poll looks for."""
+        held = self._assigned.release()
         if self._fetch is not None:
-            self._fetch.release(part for part in self._parts.values() if part.held)
+            self._fetch.release(held)
 
     def part(self, tp: TopicPartition) -> PartitionFetch:
         """Return the state of an assigned partition. Raises LocalProtocolError for another."""
-        if arguments.partition(tp) not in self._parts:
-            raise LocalProtocolError(f"{tp} is not assigned to this consumer; assign it first")
-        return self._parts[tp]
+        return self._assigned.state(tp)
 
     # -- positions ---------------------------------------------------------------------------------
 
@@ -210,31 +206,22 @@ class ConsumerCore:
 
     def _place(self) -> None:
         """Begin to find positions for partitions that have none."""
-        if self._fetch is not None and self._unplaced:
-            self._unplaced = [
-                part for part in self._unplaced if part.positions.stage is Stage.UNSET
-            ]
-            self._placing.begin(self._fetch, self._unplaced)
-
-    def _reads(self, part: PartitionFetch) -> bool:
-        return self._parts.get(part.tp) is part
+        if self._fetch is not None:
+            self._placing.begin(self._fetch, self._assigned.unplaced())
 
     # -- what the group needs ----------------------------------------------------------------------
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions behind what was handed out, with their leader epochs."""
-        return {
-            tp: OffsetAndMetadata(at.offset, "", at.offset_epoch)
-            for tp, part in self._parts.items()
-            if (at := part.positions.consumed).offset >= 0
-        }
+        return self._assigned.consumed()
 
     def stalled(self) -> tuple[TopicPartition, ...]:
         """Return the partitions that cannot be read now: no position, no leader, or an error."""
+        waiting = self._assigned.not_fetching()
         return tuple(
             tp
-            for tp, part in sorted(self._parts.items())
-            if part.positions.stage is not Stage.FETCHING or self.cluster.leader(tp).node is None
+            for tp in sorted(self.assignment)
+            if tp in waiting or self.cluster.leader(tp).node is None
         )
 
     def wake(self) -> None:
@@ -259,7 +246,7 @@ class ConsumerCore:
         it.
         """
         fetch = self.fetch
-        if not self._parts and not self.group.subscribed:
+        if not self._assigned.states and not self.group.subscribed:
             raise LocalProtocolError(
                 "nothing is assigned to this consumer; subscribe to topics or assign partitions"
             )
@@ -357,7 +344,7 @@ class ConsumerCore:
         if error is not None:
             raise error
         while (error := self.fetch.failure(of)) is not None:
-            if any(self._parts[tp].positions.error is error for tp in self.stock.partitions):
+            if any(self.part(tp).positions.error is error for tp in self.stock.partitions):
                 return
             self.fetch.reported(error)
             if not (waits_for_group and isinstance(error, UnknownTopicOrPartitionError)):

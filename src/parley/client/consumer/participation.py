@@ -41,6 +41,8 @@ from parley.errors.codes import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 from parley.types import Names, TopicPartition
 
 log = logging.getLogger("parley.client")
+TURNS_TO_ASSIGNED = 6
+"""Turns of the event loop from an answer of the coordinator to the listener, and some more."""
 
 
 class Subscribed(NamedTuple):
@@ -305,12 +307,18 @@ class Participation:
         return None
 
     async def _take(self, step: Assign) -> None:
-        """Take partitions; they are fetched when the listener, which may seek, knows of them."""
+        """Take partitions; they are fetched when the listener, which may seek, knows of them.
+
+        Of the members of one event loop, each has its partitions before the first of them looks
+        for positions.
+        """
         self._reader.read({*step.kept, *step.added}, held=step.added)
         self._membership.step_done(step)
         self._commits.restart()
         try:
             await self._notify(self._listener.on_partitions_assigned, step.added)
+            for _ in range(TURNS_TO_ASSIGNED):
+                await asyncio.sleep(0)
         finally:
             self._reader.release()
 
