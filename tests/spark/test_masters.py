@@ -4,34 +4,26 @@ in processes of their own.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyspark
 import pytest
 
 from parley.client import Client
 from parley.devcluster import LocalCluster
 from parley.host import spark_environment
 
-PATIENCE_SECONDS = 600
-"""Up to six JVMs start for one job: on two cores that do other work too, a
-minute for each is not long.
-"""
+from .standalone import HOME, JVM, PATIENCE_SECONDS, Standalone
+
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3 * PATIENCE_SECONDS)]
 
-HOME = Path(pyspark.__file__).parent
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CONFIG = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -63,7 +55,7 @@ PROGRAM = """
         rows.writeStream.format("parquet").option("path", folder + "/out")
         .option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
     )
-    assert query.awaitTermination(PATIENCE_SECONDS)
+    assert query.awaitTermination(600)
     values = spark.read.parquet(folder + "/out").selectExpr("cast(value AS string) AS value")
     counts["stream"] = sorted(int(row.value) for row in values.collect()) == list(range(400))
     counts["batches"] = len([p for p in query.recentProgress if p["numInputRows"]])
@@ -130,58 +122,11 @@ def test_workers_that_talk_to_the_jvm_by_unix_sockets(job: Any) -> None:
     )
 
 
-@pytest.fixture
-def standalone(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
-    """A standalone master with two workers; yields its address."""
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(name: str, kind: str, *arguments: str) -> Path:
-        log = logs / name
-        command = [
-            str(HOME / "bin" / "spark-class"),
-            kind,
-            "--host",
-            "127.0.0.1",
-            "--webui-port",
-            "0",
-            *arguments,
-        ]
-        with log.open("wb") as output:
-            started.append(subprocess.Popen(command, stdout=output, stderr=output, env=environment))
-        return log
-
-    def wait_for(log: Path, pattern: str) -> str:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (found := re.search(pattern, log.read_text())) is None:
-            assert time.monotonic() < deadline, log.read_text()[-2000:]
-            started[-1].poll()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                started[-1].wait(0.1)
-        return found.group(0)
-
-    try:
-        master = start("master", "org.apache.spark.deploy.master.Master", "--port", "0")
-        address = wait_for(master, r"spark://127\.0\.0\.1:\d+")
-        workers = []
-        for number in (1, 2):
-            folder = ["--work-dir", str(tmp_path / f"work{number}")]
-            workers.append(start(f"worker{number}", "org.apache.spark.deploy.worker.Worker",
-                                 "--cores", "1", "--memory",
-                                 "512m", *folder, address))  # fmt: skip
-        for log in workers:
-            wait_for(log, "Successfully registered with master")
-        yield address
-    finally:
-        for process in reversed(started):
-            process.terminate()
-        for process in started:
-            process.wait(30)
-
-
-def test_a_standalone_master_with_two_workers(job: Any, standalone: str) -> None:
-    assert job("master", standalone) == EXPECTED
+def test_a_standalone_master_with_two_workers(
+    job: Any, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    with Standalone(tmp_path / "standalone", environment) as spark:
+        assert job("master", spark.address) == EXPECTED
 
 
 PIPELINE = """

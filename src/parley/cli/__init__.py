@@ -5,10 +5,10 @@ Exit codes: 0 done; 1 something failed; 2 wrong usage or option; 3 no broker cou
 Data goes to stdout, everything else to stderr.
 
 Map: `app` finds commands in the table `commands`; `output`, `exit_codes`, `completion` and
-`connecting` are shared. What is no command and stands beside one: `examination` finds out for
-`doctor`; `cluster_settings`, `cluster_security` and `cluster_ctl` belong to `cluster`; `group_lag`
-and `group_reset`, with `reset_plan`, to `groups`, `replicate_options` to `replicate`;
-`partition_texts` writes and reads `flights:0-2`.
+`connecting` are shared. What is no command and stands beside one: `examination` and
+`spark_examination` find out for `doctor`; `cluster_settings`, `cluster_security` and `cluster_ctl`
+belong to `cluster`; `group_lag` and `group_reset`, with `reset_plan`, to `groups`,
+`replicate_options` to `replicate`; `partition_texts` writes and reads `flights:0-2`.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from parley.errors import NotInstalledError
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 """`missing` costs a feature or speed; `broken`: parley does not work here (exit code 1)."""
+SPARK_REMEDY = "pip install 'kafka-parley[spark]'"
 
 
 class Finding(NamedTuple):
@@ -164,14 +165,13 @@ def java_finding() -> Finding:
 
 def spark_finding() -> Finding:
     """Return the release of PySpark."""
-    remedy = "pip install 'kafka-parley[spark]'"
     found = version_of("pyspark")
     if found is None:
-        return Finding("pyspark", MISSING, 'not installed: no format("parley"), no demo', remedy)
+        text = 'not installed: no format("parley"), no demo'
+        return Finding("pyspark", MISSING, text, SPARK_REMEDY)
     if tuple(int(part) for part in found.split(".")[:2]) < (4, 2):
-        return Finding(
-            "pyspark", MISSING, f"{found} is too old for the data source, which needs 4.2", remedy
-        )
+        text = f"{found} is too old for the data source, which needs 4.2"
+        return Finding("pyspark", MISSING, text, SPARK_REMEDY)
     return Finding("pyspark", OK, found)
 
 

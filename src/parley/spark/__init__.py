@@ -9,8 +9,8 @@
 
 Map: `source` is what Spark finds; `progress` is for people. Rooms, each of which imports only from
 those behind it: `lakes`, `stream` and `write`, `read`, `options`, `values`. `edge` shortens errors,
-`clients` keeps one per process, `tables` reads OPTIONS, `worker_memory` and `worker_python` are
-about Spark's workers.
+`clients` keeps one per process, `tables` reads OPTIONS, `worker_facts`, `worker_memory` and
+`worker_python` are about Spark's workers.
 """
 
 from __future__ import annotations
