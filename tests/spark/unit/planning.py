@@ -134,6 +134,7 @@ def ranges(
     found: StreamReader, start: Mapping[str, Any], end: Mapping[str, Any]
 ) -> list[tuple[str, int, int]]:
     return [
-        (str(part.value.tp), part.value.start, part.value.end)
+        (str(one.tp), one.start, one.end)
         for part in found.partitions(start, end)
+        for one in part.value
     ]

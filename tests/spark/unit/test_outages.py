@@ -24,10 +24,10 @@ from parley.errors import NetworkError, RequestTimedOut
 from parley.spark.clients import client_for
 from parley.spark.options.source import SourceOptions, read_source_options
 from parley.spark.options.texts import Use
+from parley.spark.read.packing import Task
 from parley.spark.read.plan import plan_batch
 from parley.spark.read.planner import DISCOVERY_INTERVAL_S, Planner
-from parley.spark.read.ranges import OffsetRange
-from parley.spark.read.task import read_range
+from parley.spark.read.task import read_task
 from parley.spark.stream.reader import StreamReader
 from parley.spark.write.intent import Mark
 from parley.spark.write.kafka import TopicJournal
@@ -68,9 +68,9 @@ def options(servers: str, *, use: Use = Use.STREAM_READ, **more: str) -> SourceO
     )
 
 
-def values(found: SourceOptions, tasks: list[OffsetRange]) -> list[bytes]:
+def values(found: SourceOptions, tasks: list[Task]) -> list[bytes]:
     schema = spark_schema()
-    batches = [batch for task in tasks for batch in read_range(task, found, schema)]
+    batches = [batch for task in tasks for batch in read_task(task, found, schema)]
     return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 

@@ -15,7 +15,7 @@ from parley.errors import DataLossError
 from parley.spark.options.source import SourceOptions, read_source_options
 from parley.spark.options.texts import Use
 from parley.spark.read.ranges import OffsetRange
-from parley.spark.read.task import read_range
+from parley.spark.read.task import read_task
 from parley.types import format_uuid
 
 TP = TopicPartition("t", 0)
@@ -52,7 +52,7 @@ def read(
     broker: LocalCluster, start: int, end: int, topic_id: str = "", *, fail: bool = True
 ) -> list[bytes]:
     task = OffsetRange(TP, start, end, topic_id)
-    batches = read_range(task, options(broker, fail), spark_schema())
+    batches = read_task((task,), options(broker, fail), spark_schema())
     return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
@@ -65,7 +65,7 @@ def test_exactly_the_range_is_read(broker: LocalCluster) -> None:
 def test_a_log_that_ends_early_fails_the_task_after_what_is_there(broker: LocalCluster) -> None:
     make(broker, ["a", "b"])
     task = OffsetRange(TP, 0, 5)
-    batches = read_range(task, options(broker, True), spark_schema())
+    batches = read_task((task,), options(broker, True), spark_schema())
     assert next(batches).num_rows == 2
     with pytest.raises(DataLossError, match="log of t-0 ends at 2, before offset 5") as caught:
         next(batches)

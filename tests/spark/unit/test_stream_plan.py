@@ -132,7 +132,9 @@ def test_a_pattern_finds_new_topics(fake: FakeClient) -> None:
 def test_tasks_are_split_as_asked_and_know_their_history(fake: FakeClient) -> None:
     stream = reader(minPartitions="4")
     start = stream.initialOffset()
-    parts = [part.value for part in stream.partitions(start, stream.latestOffset(start, ALL))]
+    tasks = [part.value for part in stream.partitions(start, stream.latestOffset(start, ALL))]
+    parts = [part for task in tasks for part in task]
+    assert len(tasks) == len(parts)
     assert [(part.tp, part.start, part.end) for part in parts] == [
         (A0, 0, 10), (A1, 0, 10), (A1, 10, 20), (A1, 20, 30),
     ]  # fmt: skip

@@ -16,7 +16,9 @@ from parley.spark.options.table import (
     FETCH_OFFSET_NUM_RETRIES,
     KAFKA_CONSUMER_POLL_TIMEOUT_MS,
     MAX_OFFSETS_PER_TRIGGER,
+    MAX_PARTITIONS,
     MIN_OFFSETS_PER_TRIGGER,
+    MIN_PARTITIONS,
 )
 from parley.spark.options.texts import GivenOptions, OptionValues, Use, read_options
 
@@ -95,6 +97,12 @@ def _check_limits(given: GivenOptions) -> None:
         raise ConfigError(
             f"minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: lower "
             "the one or raise the other"
+        )
+    fewest, most = given[MIN_PARTITIONS], given[MAX_PARTITIONS]
+    if fewest is not None and most is not None and fewest > most:
+        raise ConfigError(
+            f"minPartitions={fewest} is higher than maxPartitions={most}: lower the one or raise "
+            "the other"
         )
 
 

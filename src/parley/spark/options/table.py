@@ -138,6 +138,17 @@ MIN_PARTITIONS = integer(
     low=1,
     high=INT32,
 )
+MAX_PARTITIONS = integer(
+    "maxPartitions",
+    None,
+    (
+        "tasks wanted at most: where there are more ranges to read, a task reads several, of one "
+        "leader where it can"
+    ),
+    low=1,
+    high=INT32,
+    sparks=OURS,
+)
 MAX_RECORDS_PER_PARTITION = integer(
     "maxRecordsPerPartition",
     None,

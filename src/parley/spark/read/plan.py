@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from parley.client import Timestamp
 from parley.errors import UnsupportedVersionError
+from parley.spark.read.packing import Task
 from parley.spark.read.planner import Planner
 from parley.spark.read.pushdown import Pushed
 from parley.spark.read.ranges import OffsetRange
 
 
-def plan_batch(planner: Planner, pushed: Pushed | None = None) -> list[OffsetRange]:
+def plan_batch(planner: Planner, pushed: Pushed | None = None) -> list[Task]:
     """Return what the tasks of a batch read, less what filters leave out.
 
     Raises the broker's error for a topic or partition that is named and missing, ConfigError for
@@ -32,7 +33,7 @@ def plan_batch(planner: Planner, pushed: Pushed | None = None) -> list[OffsetRan
         first, last = pushed.clip(offset, end.positions[tp])
         if first < last:
             whole.append(OffsetRange(tp, first, last, wanted.ids.get(tp.topic, ""), end.epoch(tp)))
-    return planner.split(_since(planner, whole, pushed.since_ms))
+    return planner.tasks(_since(planner, whole, pushed.since_ms))
 
 
 def _since(planner: Planner, ranges: list[OffsetRange], since_ms: int | None) -> list[OffsetRange]:

@@ -33,12 +33,14 @@ from parley.spark.options.subscription import check_existence, select_partitions
 from parley.spark.options.table import (
     FAIL_ON_DATA_LOSS,
     MAX_BYTES_PER_PARTITION,
+    MAX_PARTITIONS,
     MAX_RECORDS_PER_PARTITION,
     MIN_PARTITIONS,
 )
 from parley.spark.read import asking
 from parley.spark.read.history import Histories
 from parley.spark.read.loss import LossPolicy
+from parley.spark.read.packing import Task, pack
 from parley.spark.read.ranges import OffsetRange, split_ranges
 from parley.spark.read.samples import sample_ranges
 from parley.spark.values.moments import Back
@@ -64,6 +66,8 @@ class Planner:
         self.policy = LossPolicy(options.own[FAIL_ON_DATA_LOSS])
         self.histories = Histories(self._epoch_ends)
         self._assignment: Assignment | None = None
+        self._leaders: dict[TopicPartition, int] = {}
+        """Broker ids, where tasks read ranges of one leader."""
         self._asked_at = 0.0
         self._some_are_missing = False
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -88,6 +92,9 @@ class Planner:
             check_existence(self.options.subscription, metadata)
         found = _assignment(select_partitions(self.options.subscription, metadata), metadata)
         self._assignment, self._asked_at = found, now
+        if self.options.own[MAX_PARTITIONS] is not None:
+            known_leaders = ((tp, metadata.leader(tp)) for tp in found.partitions)
+            self._leaders = {tp: node.id for tp, node in known_leaders if node is not None}
         return found
 
     def _metadata(self) -> ClusterMetadata:
@@ -130,21 +137,22 @@ class Planner:
         found = asking.ask(self.options, lambda client: client.offsets_for_leader_epochs(epochs))
         return {tp: answer.end_offset for tp, answer in found.items() if answer.end_offset >= 0}
 
-    def split(self, ranges: Collection[OffsetRange]) -> list[OffsetRange]:
-        """Return the ranges of the tasks, as minPartitions, maxRecordsPerPartition and
+    def tasks(self, ranges: Collection[OffsetRange]) -> list[Task]:
+        """Return what each task reads, as minPartitions, maxPartitions, maxRecordsPerPartition and
         maxBytesPerPartition say.
         """
-        options, densities = self.options, None
+        options, densities = self.options, {}
         if options.own[MAX_BYTES_PER_PARTITION] is not None:
             level = options.fetch.isolation_level
             densities = asking.ask(options, lambda client: sample_ranges(client, ranges, level))
-        return split_ranges(
+        found = split_ranges(
             ranges,
             min_partitions=options.own[MIN_PARTITIONS],
             max_records=options.own[MAX_RECORDS_PER_PARTITION],
             max_bytes=options.own[MAX_BYTES_PER_PARTITION],
             densities=densities,
         )
+        return pack(found, options.own[MAX_PARTITIONS], self._leaders, densities)
 
     def resolve(self, bound: Bound, assignment: Assignment) -> Offsets:
         """Return the offsets that a bound stands for, named ones brought inside the logs.

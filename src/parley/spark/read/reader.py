@@ -9,11 +9,11 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from parley.spark.edge import edge
 from parley.spark.options.source import SourceOptions
+from parley.spark.read.packing import Task
 from parley.spark.read.plan import plan_batch
 from parley.spark.read.planner import Planner
 from parley.spark.read.pushdown import Pushed, push
-from parley.spark.read.ranges import OffsetRange
-from parley.spark.read.task import read_range
+from parley.spark.read.task import read_task
 
 if TYPE_CHECKING:
     import pyarrow
@@ -26,12 +26,12 @@ KEPT_OFFSETS = (
 
 
 class RangePartition(InputPartition):  # type: ignore[misc]  # pyspark comes without types
-    """The range that one task reads; `value` is an OffsetRange. It travels to the task pickled.
+    """What one task reads; `value` is a tuple of OffsetRange. It travels to the task pickled.
 
     `readers` are the schemas of a stream's keys and values, as its checkpoint has them.
     """
 
-    def __init__(self, value: OffsetRange, readers: Readers | None = None) -> None:
+    def __init__(self, value: Task, readers: Readers | None = None) -> None:
         super().__init__(value)
         self.readers = readers
 
@@ -64,10 +64,10 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark comes with
 
     @edge
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows of a range. Spark stands in one partition of None for an empty list."""
+        """Yield the rows of a task. Spark stands in one partition of None for an empty list."""
         if partition.value is None:
             return iter(())
-        return read_range(
+        return read_task(
             partition.value,
             self._options,
             self._schema,

@@ -1,4 +1,4 @@
-"""What a task does: read one range of one partition, to its end, whatever is missing in between.
+"""What a task does: read its ranges, each to its end, whatever is missing in between.
 
 Offsets that compaction or transactions left out are no gap: the range ends when the position has
 passed it. Offsets that retention removed, or a log that ends early, are lost data; so are records
@@ -9,7 +9,7 @@ here.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from parley.client import (
@@ -34,6 +34,7 @@ from parley.spark.clients import client_for
 from parley.spark.options.source import SourceOptions
 from parley.spark.options.table import ARROW_BATCHES, FAIL_ON_DATA_LOSS, RACK_FROM_ENV
 from parley.spark.read.loss import LossPolicy
+from parley.spark.read.packing import Task
 from parley.spark.read.ranges import OffsetRange
 from parley.spark.values.arrow_batches import packed
 from parley.spark.values.numbers import stored_schema, to_numbers
@@ -56,16 +57,17 @@ _PERHAPS_GONE = (
 """What reading ends with when a topic is deleted: which of them depends on release and moment."""
 
 
-def read_range(
-    task: OffsetRange,
+def read_task(
+    task: Task,
     options: SourceOptions,
     schema: pyarrow.Schema,
     *,
     hint: str = "",
     readers: Readers | None = None,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield a range's rows as batches of `schema`, packed where options say so. `hint` goes with
-    errors of lost records; `readers` are the schemas of keys and values that are decoded.
+    """Yield the rows of a task's ranges as batches of `schema`, packed where options say so: in
+    order within each range. `hint` goes with errors of lost records; `readers` are the schemas of
+    keys and values that are decoded.
 
     Raises DataLossError, CorruptRecordError or what the broker said, after everything in front was
     yielded; with failOnDataLoss=false lost offsets are skipped with a warning. Raises ConfigError
@@ -73,37 +75,116 @@ def read_range(
     message that cannot be decoded.
     """
     settle_memory()
-    client = client_for(options.client)
-    stored, rows = _rows_of(options, readers, schema, task.tp)
-    fetch = options.fetch.replace(shape=spark_shape(stored))
-    if rack := _rack(options):
-        fetch = fetch.replace(client_rack=rack)
-    policy = LossPolicy(options.own[FAIL_ON_DATA_LOSS], hint)
-    position, end, epoch, planned_epoch = task.start, task.end, task.leader_epoch, task.leader_epoch
-    topic_id = parse_uuid(task.topic_id) if task.topic_id else ZERO_UUID
-    while position < end:
-        wanted = PartitionRange(position, end, epoch, topic_id)
-        try:
-            for found in client.fetch_many({task.tp: wanted}, fetch):
-                if 0 <= planned_epoch < found.leader_epoch:
-                    break  # records of a later leader, in a range that was full when it was planned
-                if has_overflow(found.batch):
-                    raise _overflow(client, task.tp, position, found.next_offset, fetch)
-                position, epoch = found.next_offset, found.leader_epoch
-                yield from rows(found)
-            else:
+    reading = _Reading(options, hint)
+    waiting = [_Part(one, options, readers, schema) for one in task]
+    while waiting:
+        together: dict[TopicPartition, _Part] = {}
+        for part in waiting:  # ranges of one partition one after the other, and one shape at a time
+            if part.stored == waiting[0].stored:
+                together.setdefault(part.tp, part)
+        waiting = [part for part in waiting if together.get(part.tp) is not part]
+        yield from reading.together(together)
+
+
+class _Part:
+    """One range of a task: how far it was read, and what to make of it."""
+
+    def __init__(
+        self,
+        task: OffsetRange,
+        options: SourceOptions,
+        readers: Readers | None,
+        schema: pyarrow.Schema,
+    ) -> None:
+        self.task, self.tp = task, task.tp
+        self.position, self.end = task.start, task.end
+        self.epoch = self.planned_epoch = task.leader_epoch
+        self.stored, self.rows = _rows_of(options, readers, schema, task.tp)
+
+    @property
+    def wanted(self) -> PartitionRange:
+        """What is left to read."""
+        topic_id = parse_uuid(self.task.topic_id) if self.task.topic_id else ZERO_UUID
+        return PartitionRange(self.position, self.end, self.epoch, topic_id)
+
+    def is_later(self, found: FetchedBatch) -> bool:
+        """Return whether records are of a later leader, in a range that was full when it was
+        planned.
+        """
+        return 0 <= self.planned_epoch < found.leader_epoch
+
+
+class _Reading:
+    """Reads ranges with the client of this process."""
+
+    def __init__(self, options: SourceOptions, hint: str) -> None:
+        self._client = client_for(options.client)
+        self._policy = LossPolicy(options.own[FAIL_ON_DATA_LOSS], hint)
+        self._options = options.fetch
+        if rack := _rack(options):
+            self._options = self._options.replace(client_rack=rack)
+
+    def together(self, parts: Mapping[TopicPartition, _Part]) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows of partitions, of one shape, as their records come. One that meets trouble
+        is read on alone, where that is explained; so are all where it is unknown whose it is.
+        """
+        left = dict(parts)
+        while len(left) > 1:
+            try:
+                troubled = yield from self._fetch(left)
+                if troubled is None:
+                    return
+            except (DataLossError, BrokerError) as error:
+                if error.topic is None or error.partition is None:
+                    break
+                troubled = left.get(TopicPartition(error.topic, error.partition))
+            if troubled is None:
+                break
+            del left[troubled.tp]
+            yield from self.alone(troubled)
+            left = {tp: part for tp, part in left.items() if part.position < part.end}
+        for part in left.values():
+            yield from self.alone(part)
+
+    def alone(self, part: _Part) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows of one range, whatever is missing."""
+        client, task, policy = self._client, part.task, self._policy
+        while part.position < part.end:
+            try:
+                if (yield from self._fetch({part.tp: part})) is None:
+                    return
+            except DataLossError as error:
+                part.position, part.end = _after_loss(
+                    client, task, part.position, part.end, policy, error
+                )
+                part.epoch = -1  # the record before the new position is not the one that was read
+            except BrokerError as error:
+                if error.code not in _PERHAPS_GONE or _exists(client, part.tp):
+                    raise
+                _gone(task, part.position, policy, error)
                 return
-        except DataLossError as error:
-            position, end = _after_loss(client, task, position, end, policy, error)
-            epoch = -1  # the record before the new position is not the one that was read
-        except BrokerError as error:
-            if error.code not in _PERHAPS_GONE or _exists(client, task.tp):
-                raise
-            _gone(task, position, policy, error)
-            return
-        else:
-            end = _end_of_plan(client, task, position, end, policy)
-            planned_epoch = -1
+            else:
+                part.end = _end_of_plan(client, task, part.position, part.end, policy)
+                part.planned_epoch = -1
+
+    def _fetch(
+        self, parts: Mapping[TopicPartition, _Part]
+    ) -> Generator[pyarrow.RecordBatch, None, _Part | None]:
+        """Yield rows; return the range that met records of a later leader, None at the end of
+        all.
+        """
+        stored = next(iter(parts.values())).stored
+        fetch = self._options.replace(shape=spark_shape(stored))
+        wanted = {tp: part.wanted for tp, part in parts.items()}
+        for found in self._client.fetch_many(wanted, fetch):
+            part = parts[found.partition]
+            if part.is_later(found):
+                return part
+            if has_overflow(found.batch):
+                raise _overflow(self._client, part, found.next_offset, fetch)
+            part.position, part.epoch = found.next_offset, found.leader_epoch
+            yield from part.rows(found)
+        return None
 
 
 def _rows_of(
@@ -129,13 +210,12 @@ def _records_of(
     return stored_schema(schema), lambda found: iter((to_numbers(found.batch, schema, where),))
 
 
-def _overflow(
-    client: Client, tp: TopicPartition, position: int, end: int, fetch: FetchOptions
-) -> ConfigError:
+def _overflow(client: Client, part: _Part, end: int, fetch: FetchOptions) -> ConfigError:
     """Return the error for a timestamp between two offsets; its value is in Kafka's unit."""
     shape = record_shape(["offset", "timestamp"])
-    found = client.fetch_many({tp: PartitionRange(position, end)}, fetch.replace(shape=shape))
-    return overflow_error(str(tp), (one.batch for one in found))
+    wanted = {part.tp: PartitionRange(part.position, end)}
+    found = client.fetch_many(wanted, fetch.replace(shape=shape))
+    return overflow_error(str(part.tp), (one.batch for one in found))
 
 
 def _rack(options: SourceOptions) -> str:

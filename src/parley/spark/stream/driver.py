@@ -17,8 +17,8 @@ from parley.spark.options.table import (
     REPORT_LAG,
 )
 from parley.spark.read import asking
+from parley.spark.read.packing import Task
 from parley.spark.read.planner import Planner
-from parley.spark.read.ranges import OffsetRange
 from parley.spark.read.samples import Sample, Sampler, densities
 from parley.spark.stream.ending import Ending
 from parley.spark.stream.group_progress import GroupProgress
@@ -186,6 +186,6 @@ class StreamDriver:
         """Return what the last `next_end` saw: the logs' end, and the lag if wanted."""
         return self._report
 
-    def plan(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
+    def plan(self, start: Offsets, end: Offsets) -> list[Task]:
         """Return what the tasks of a micro-batch read."""
         return plan_stream(self.planner, start, end)

@@ -15,6 +15,7 @@ from parley.client import TopicPartition
 from parley.errors import BrokerError
 from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
 from parley.spark.options.table import FETCH_OFFSET_NUM_RETRIES, FETCH_OFFSET_RETRY_INTERVAL_MS
+from parley.spark.read.packing import Task
 from parley.spark.read.planner import Planner
 from parley.spark.read.ranges import OffsetRange
 from parley.spark.stream.limits import limit_offsets
@@ -176,9 +177,9 @@ def held(
     return Offsets(positions, end.ids, end.epochs)
 
 
-def plan_stream(planner: Planner, start: Offsets, end: Offsets) -> list[OffsetRange]:
+def plan_stream(planner: Planner, start: Offsets, end: Offsets) -> list[Task]:
     """Return what the tasks of a micro-batch read. The same offsets give the same
-    ranges, whenever they are asked.
+    ranges, whenever they are asked; which of them a task reads may follow the leaders.
     """
     cuts = planner.histories.cuts(start, end)
     report_losses(planner, start, end, cuts)
@@ -189,4 +190,4 @@ def plan_stream(planner: Planner, start: Offsets, end: Offsets) -> list[OffsetRa
         whole.append(
             OffsetRange(tp, first, end.positions[tp], end.ids.get(tp.topic, ""), end.epoch(tp))
         )
-    return planner.split(whole)
+    return planner.tasks(whole)

@@ -30,7 +30,7 @@ from parley.spark.options.table import (
     MIN_OFFSETS_PER_TRIGGER,
 )
 from parley.spark.read.reader import RangePartition
-from parley.spark.read.task import read_range
+from parley.spark.read.task import read_task
 from parley.spark.stream.driver import StreamDriver
 from parley.spark.values.offsets import Offsets
 
@@ -113,9 +113,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     @edge
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows of a range."""
+        """Yield the rows of a task."""
         readers = getattr(partition, "readers", None)
-        return read_range(partition.value, self._options, self._schema, readers=readers)
+        return read_task(partition.value, self._options, self._schema, readers=readers)
 
     def _readers_of(self, offset: Mapping[str, object]) -> Readers | None:
         """Return the schemas to read up to an offset with; None where values stay bytes."""
