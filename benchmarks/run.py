@@ -24,8 +24,8 @@ and on two cores, side by side in one run, alternating:
             `from_json` and Spark's Parquet sink
 - commits:  a micro-batch committed into a Delta table, by Spark's driver
 - latency:  a micro-batch of one row, parley against Spark's own connector
-- planning: 10,000 partitions planned, an idle stream's polls, and the memory of the process that
-  does it
+- planning: 10,000 and 100,000 partitions planned, an idle stream's polls, and the memory of the
+  process that does it
 - write:    Spark batch write, parley at least once and exactly once against Spark's own sink
 - processors: the processor time of Spark's JVM, its Python workers and the broker, in reads and
   writes
