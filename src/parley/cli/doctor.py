@@ -15,6 +15,7 @@ from parley.cli.exit_codes import ExitCode
 from parley.cli.output import FormatOption, OutputFormat, print_rows
 from parley.errors import ConfigError
 
+LOCAL = "local[1]"
 SparkOption = Annotated[
     bool,
     typer.Option(
@@ -28,8 +29,7 @@ MasterOption = Annotated[
     typer.Option(
         "--master",
         metavar="URL",
-        help="Spark's master, or a Connect server (sc://host:port), for --spark; else Spark's own "
-        "configuration says it, or it is local.",
+        help=f"Spark's master, or a Connect server (sc://host:port), for --spark; else {LOCAL}.",
     ),
 ]
 SettingOption = Annotated[
@@ -54,7 +54,7 @@ def doctor(
         raise ConfigError("--master and --conf belong to --spark")
     findings = list(examination.examine())
     if spark:
-        findings += spark_examination.examine_spark(master, conf or [])
+        findings += spark_examination.examine_spark(master or LOCAL, conf or [])
     if output_format is OutputFormat.TABLE or (output_format is None and sys.stdout.isatty()):
         print("\n".join(examination.report_lines(findings)))
     else:

@@ -9,10 +9,10 @@ from parley.cli.examination import BROKEN, MISSING, OK, SPARK_REMEDY, Finding, v
 from parley.errors import ConfigError
 from parley.spark.worker_facts import LIBRARIES, Facts, ask_workers, why
 
-DEPLOY = "docs/how-to/deploy.md has ways to bring parley to executors"
+REMEDY = "look at the master and at PYSPARK_PYTHON, which names the workers' interpreter"
 
 
-def examine_spark(master: str | None, settings: Sequence[str]) -> Iterator[Finding]:
+def examine_spark(master: str, settings: Sequence[str]) -> Iterator[Finding]:
     """Yield what one task of Spark finds out, and what planned it. Raises ConfigError for a setting
     that is not NAME=VALUE, or without Java.
     """
@@ -26,11 +26,8 @@ def examine_spark(master: str | None, settings: Sequence[str]) -> Iterator[Findi
     except ConfigError:
         raise
     except Exception as error:
-        where = master or "Spark's own master"
-        text = f"Spark {release} at {where} did not run a task: {why(error)}"
-        yield Finding(
-            "spark task", BROKEN, text, f"look at the master and at PYSPARK_PYTHON; {DEPLOY}"
-        )
+        text = f"Spark {release} at {master} did not run a task: {why(error)}"
+        yield Finding("spark task", BROKEN, text, REMEDY)
         return
     yield Finding("spark task", OK, f"Spark {release} at {found.master} ran one")
     yield from compared(found.planner, found.executor)
@@ -48,7 +45,8 @@ def _worker_finding(check: str, worker: Facts, wanted: str) -> Finding:
     )
     place = f"for {worker['path']} on {worker['host']}"
     if worker["parley"] is None or worker["pyarrow"] is None:
-        return Finding(check, BROKEN, found, f"install kafka-parley {place}; {DEPLOY}")
+        remedy = f"install kafka-parley {place}, or send an environment with it (spark.archives)"
+        return Finding(check, BROKEN, found, remedy)
     if worker["parley"] != wanted:
         remedy = f"install kafka-parley {wanted} {place}, or the same release everywhere"
         return Finding(check, BROKEN, f"{found}, where {wanted} plans", remedy)
@@ -66,5 +64,7 @@ def _worker_finding(check: str, worker: Facts, wanted: str) -> Finding:
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name.startswith("spark.") and equals):
-        raise ConfigError(f"--conf takes spark.NAME=VALUE, not {text!r}")
+        raise ConfigError(
+            f"--conf takes spark.NAME=VALUE: {name!r} is no setting of Spark's, or has no value"
+        )
     return name, value

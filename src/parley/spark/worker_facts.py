@@ -24,7 +24,6 @@ Facts = Mapping[str, str | None]
 None for what it lacks; `kernel` and `schemas`, why they are not compiled, None where they are.
 """
 LIBRARIES = ("pyarrow", "parley")
-LOCAL = "local[1]"
 CONNECT_PORT, CONNECT_SECONDS = 15_002, 10
 QUIET = {
     "spark.ui.enabled": "false",
@@ -47,40 +46,37 @@ class Workers(NamedTuple):
     executor: Facts
 
 
-def ask_workers(master: str | None, settings: Mapping[str, str]) -> Workers:
+def ask_workers(master: str, settings: Mapping[str, str]) -> Workers:
     """Let one task say what runs it, and the planner what it is.
 
-    Starts Spark, or a session of a Connect server (`sc://host:port`), and stops it. Without a
-    master Spark's own configuration says it, else it is local. Raises ConfigError without Java,
-    and whatever Spark raises: `why` makes one line of it.
+    Starts Spark, or a session of a Connect server (`sc://host:port`), and stops it. Raises
+    ConfigError without Java, and whatever Spark raises: `why` makes one line of it.
     """
     with _session(master, settings) as spark:
         planner, executor = _facts(spark)
-        return Workers(spark.conf.get("spark.master", master or "") or "", planner, executor)
+        return Workers(spark.conf.get("spark.master", master) or master, planner, executor)
 
 
-def _session(master: str | None, settings: Mapping[str, str]) -> SparkSession:
-    from pyspark import SparkConf
+def _session(master: str, settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    if master is not None and master.startswith("sc://"):
+    if master.startswith("sc://"):
         where = urlsplit(master)  # Spark itself would try for ten minutes
         socket.create_connection(
             (where.hostname, where.port or CONNECT_PORT), CONNECT_SECONDS
         ).close()
         return builder.remote(master).config(map=dict(settings)).getOrCreate()
     _make_ready(master)
-    chosen = master or SparkConf().get("spark.master") or LOCAL
-    return builder.master(chosen).config(map={**QUIET, **settings}).getOrCreate()
+    return builder.master(master).config(map={**QUIET, **settings}).getOrCreate()
 
 
-def _make_ready(master: str | None) -> None:
+def _make_ready(master: str) -> None:
     """Set what Spark needs to start; which Python its workers run only where they run here."""
     from parley.host import spark_environment
 
     found = spark_environment()
-    if master is not None and not master.startswith("local"):
+    if not master.startswith("local"):
         found = {name: value for name, value in found.items() if name == "JAVA_HOME"}
     os.environ.update(found)
 

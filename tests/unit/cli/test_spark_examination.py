@@ -92,7 +92,10 @@ def test_of_a_long_report_the_line_that_says_why_is_shown(text: str, cause: str)
     [
         (["--master", "local[2]"], "--master and --conf belong to --spark"),
         (["--spark", "--conf", "spark.archives"], "--conf takes spark.NAME=VALUE"),
-        (["--spark", "--conf", "archives=x"], "--conf takes spark.NAME=VALUE"),
+        (
+            ["--spark", "--conf", "word=hunter2"],
+            "--conf takes spark.NAME=VALUE: 'word' is no",
+        ),
     ],
 )
 def test_a_wrong_call_is_refused(
