@@ -25,7 +25,6 @@ class Standalone:
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder, self._environment = folder, environment
-        self.workers: list[subprocess.Popen[bytes]] = []
         self._started: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Standalone:
@@ -46,17 +45,15 @@ class Standalone:
 
     def kill_worker(self) -> None:
         """Kill a worker with the executors that it started, as its machine dies."""
-        worker = self.workers.pop()
+        worker = self._started.pop()
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
 
     def _start_worker(self, name: str) -> Path:
-        log = self._start(
+        return self._start(
             name, "org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "512m",
             "--work-dir", str(self.folder / f"work-{name}"), self.address,
         )  # fmt: skip
-        self.workers.append(self._started[-1])
-        return log
 
     def _start(self, name: str, kind: str, *arguments: str) -> Path:
         log = self.folder / f"{name}.log"

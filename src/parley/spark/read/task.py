@@ -83,7 +83,7 @@ def read_task(
             if part.stored == waiting[0].stored:
                 together.setdefault(part.tp, part)
         waiting = [part for part in waiting if together.get(part.tp) is not part]
-        yield from reading.together(together)
+        yield from reading.read(together)
 
 
 class _Part:
@@ -124,48 +124,43 @@ class _Reading:
         if rack := _rack(options):
             self._options = self._options.replace(client_rack=rack)
 
-    def together(self, parts: Mapping[TopicPartition, _Part]) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows of partitions, of one shape, as their records come. One that meets trouble
-        is read on alone, where that is explained; so are all where it is unknown whose it is.
+    def read(self, parts: Mapping[TopicPartition, _Part]) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows of partitions, of one shape, as their records come. Where trouble does not
+        say whose it is, each is read by itself.
         """
-        left = dict(parts)
-        while len(left) > 1:
+        left = parts
+        while left := {tp: part for tp, part in left.items() if part.position < part.end}:
             try:
-                troubled = yield from self._fetch(left)
-                if troubled is None:
-                    return
+                later = yield from self._fetch(left)
             except (DataLossError, BrokerError) as error:
-                if error.topic is None or error.partition is None:
+                if (troubled := _whose(error, left)) is None:
                     break
-                troubled = left.get(TopicPartition(error.topic, error.partition))
-            if troubled is None:
-                break
-            del left[troubled.tp]
-            yield from self.alone(troubled)
-            left = {tp: part for tp, part in left.items() if part.position < part.end}
-        for part in left.values():
-            yield from self.alone(part)
-
-    def alone(self, part: _Part) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows of one range, whatever is missing."""
-        client, task, policy = self._client, part.task, self._policy
-        while part.position < part.end:
-            try:
-                if (yield from self._fetch({part.tp: part})) is None:
-                    return
-            except DataLossError as error:
-                part.position, part.end = _after_loss(
-                    client, task, part.position, part.end, policy, error
-                )
-                part.epoch = -1  # the record before the new position is not the one that was read
-            except BrokerError as error:
-                if error.code not in _PERHAPS_GONE or _exists(client, part.tp):
-                    raise
-                _gone(task, part.position, policy, error)
-                return
+                self._after(troubled, error)
             else:
-                part.end = _end_of_plan(client, task, part.position, part.end, policy)
-                part.planned_epoch = -1
+                if later is None:
+                    return
+                self._after_later(later)
+        for part in left.values():
+            yield from self.read({part.tp: part})
+
+    def _after(self, part: _Part, error: DataLossError | BrokerError) -> None:
+        """Go on after an error with what is left of a range. Raises one that no loss explains."""
+        client, policy = self._client, self._policy
+        if isinstance(error, DataLossError):
+            part.position, part.end = _after_loss(
+                client, part.task, part.position, part.end, policy, error
+            )
+            part.epoch = -1  # the record before the new position is not the one that was read
+        elif error.code in _PERHAPS_GONE and not _exists(client, part.tp):
+            _gone(part.task, part.position, policy, error)
+            part.end = part.position
+        else:
+            raise error
+
+    def _after_later(self, part: _Part) -> None:
+        """Go on as far as the log still is what was planned, after records of a later leader."""
+        part.end = _end_of_plan(self._client, part.task, part.position, part.end, self._policy)
+        part.planned_epoch = -1
 
     def _fetch(
         self, parts: Mapping[TopicPartition, _Part]
@@ -185,6 +180,17 @@ class _Reading:
             part.position, part.epoch = found.next_offset, found.leader_epoch
             yield from part.rows(found)
         return None
+
+
+def _whose(
+    error: DataLossError | BrokerError, parts: Mapping[TopicPartition, _Part]
+) -> _Part | None:
+    """Return the range that an error is about, None if it is one of several and does not say."""
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    if error.topic is None or error.partition is None:
+        return None
+    return parts.get(TopicPartition(error.topic, error.partition))
 
 
 def _rows_of(
