@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,10 @@ PARTITIONS, RECORDS, KILLS = 4, 12_000, 6
 TO = "again"
 
 
-def start(source: LocalCluster, target: LocalCluster, rate: float) -> subprocess.Popen[str]:
-    script = str(Path(__file__).with_name("process.py"))
-    addresses = [source.bootstrap_servers, target.bootstrap_servers]
+def start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    """Return a replay in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, script, *addresses, TOPIC, TO, str(rate)],
+        [sys.executable, str(Path(__file__).with_name(script)), *arguments],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -41,14 +41,14 @@ def test_kill_9_loses_and_doubles_nothing(old: str, new: str, seed: int) -> None
         source.create_topic(TOPIC, partitions=PARTITIONS)
         target.create_topic(TO, partitions=PARTITIONS)
         write(source, range(RECORDS))
+        begin = partial(
+            start, "process.py", source.bootstrap_servers, target.bootstrap_servers, TOPIC, TO
+        )
         for _ in range(KILLS):
-            process = start(source, target, 4_000)  # 15 s, if nobody killed it
-            wanted = copied(target) + chance.randrange(RECORDS // KILLS // 2)
-            eventually(lambda: copied(target) >= wanted or process.poll() is not None)  # noqa: B023
-            assert process.poll() is None, process.communicate()[1]
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-        process = start(source, target, 1e9)
+            process = begin("4000")  # 15 s, if nobody killed it
+            wanted = copied(target, (TO, PARTITIONS)) + chance.randrange(RECORDS // KILLS // 2)
+            kill_at(process, target, (TO, PARTITIONS), wanted)
+        process = begin("1e9")
         _, errors = process.communicate(timeout=GENEROUS_S)
         assert process.returncode == 0, errors
         before, after = read(source, PARTITIONS), read(target, PARTITIONS, topic=TO)
@@ -56,9 +56,22 @@ def test_kill_9_loses_and_doubles_nothing(old: str, new: str, seed: int) -> None
         assert kept(before) == kept(unmarked)
 
 
-def copied(target: LocalCluster) -> int:
-    """Return how many offsets the target uses, those of open transactions among them."""
-    partitions = [TopicPartition(TO, index) for index in range(PARTITIONS)]
+def kill_at(
+    process: subprocess.Popen[str], target: LocalCluster, to: tuple[str, int], wanted: int
+) -> None:
+    """Kill a replay that still runs when its topic has so many offsets."""
+    eventually(lambda: copied(target, to) >= wanted or process.poll() is not None)
+    assert process.poll() is None, process.communicate()[1]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def copied(target: LocalCluster, to: tuple[str, int]) -> int:
+    """Return how many offsets a topic with so many partitions uses, those of open transactions
+    among them.
+    """
+    topic, count = to
+    partitions = [TopicPartition(topic, index) for index in range(count)]
     with client(target) as looking:
         ends = looking.list_offsets(dict.fromkeys(partitions, LATEST))
     return sum(end.offset for end in ends.values())

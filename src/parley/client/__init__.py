@@ -113,7 +113,7 @@ _OWN_NAMES = {
     "parley.records.digest": ("RunDigest", "digest_runs"),
     "parley.registry.client": ("SchemaRegistryClient",),
     "parley.registry.options": ("RegistryOptions",),
-    "parley.serdes.encoder": ("ColumnEncoder",),
+    "parley.serdes.encoder": ("ColumnEncoder", "EncodedValues"),
     "parley.serdes.formats": ("FORMATS",),
     "parley.serdes.framing": ("FRAMINGS",),
     "parley.serdes.schemas": ("Schema",),
@@ -268,7 +268,10 @@ if TYPE_CHECKING:
     )
     from parley.registry.client import SchemaRegistryClient as SchemaRegistryClient
     from parley.registry.options import RegistryOptions as RegistryOptions
-    from parley.serdes.encoder import ColumnEncoder as ColumnEncoder
+    from parley.serdes.encoder import (
+        ColumnEncoder as ColumnEncoder,
+        EncodedValues as EncodedValues,
+    )
     from parley.serdes.formats import FORMATS as FORMATS
     from parley.serdes.framing import FRAMINGS as FRAMINGS
     from parley.serdes.schemas import Schema as Schema

@@ -78,9 +78,20 @@ class ColumnEncoder:
 
         An encoder with these as `schema` and `ref` writes the same, and asks nobody.
         """
+        found = self._prepared
+        return found.schema, found.ref
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that values have, as `prepare` found them; none where they are no structs."""
+        kind = self._prepared.format.columns().data_type
+        return tuple(one.name for one in kind) if pa.types.is_struct(kind) else ()
+
+    @property
+    def _prepared(self) -> Written:
         if self._written is None:
             raise ConfigError("nothing is known of the schema before prepare() was called")
-        return self._written.schema, self._written.ref
+        return self._written
 
     def encode(
         self, rows: pa.RecordBatch | pa.Table, column: str = "value"

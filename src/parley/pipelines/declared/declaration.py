@@ -32,6 +32,7 @@ class Flow:
     auto: bool
     """Whether it runs when no flow is named."""
     source: str
+    """Empty where a table is read."""
     target: str
     options: ReplicationOptions | ReplayOptions | Compared | QueryOptions
     trial: Trial | None = None

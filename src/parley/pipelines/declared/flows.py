@@ -108,13 +108,13 @@ class CopyFlow:
 
 
 class ReplayFlow:
-    """A topic's records once more, to their end."""
+    """A topic's records, or a table's, once more, to their end."""
 
     def __init__(
         self, flow: Flow, clusters: Mapping[str, ClientOptions], options: ReplayOptions
     ) -> None:
         self._flow, self._options = flow, options
-        self._replay = AsyncReplay(clusters[flow.source], clusters[flow.target], options)
+        self._replay = AsyncReplay(clusters.get(flow.source), clusters[flow.target], options)
 
     async def plan(self, coming: Coming) -> list[PlannedChange]:
         plan = await self._replay.plan()

@@ -14,6 +14,9 @@ INGEST, SQL = "ingest", "sql"
 KINDS = (COPY, INGEST, SQL, REPLAY, VERIFY)
 QUERIES = (INGEST, SQL)
 """Kinds that are Spark's streaming queries."""
+TABLES = ("delta", "iceberg")
+"""Keys that name a table of a lake."""
+PIPELINE = ("name", "state")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -99,10 +102,9 @@ _TO_TOPIC = {
     "value": Key("to_value", table=_ENCODED),
 } | _same("delivery", "partitions")
 _TO_TABLE = _same(
-    "delta", "iceberg", "catalog", "storage", "partition-by", "evolve", "compact-every",
+    *TABLES, "catalog", "storage", "partition-by", "evolve", "compact-every",
     "target-file-size",
 )  # fmt: skip
-PIPELINE = ("name", "state")
 FLOW = ("kind", "auto", "from", "to", "test")
 TEST: Keys = {"given": Key("given"), "expect": Key("expect"), "schemas": Key("schemas")}
 """Of a flow's table `test`."""
@@ -113,7 +115,7 @@ FLOW_KEYS: dict[str, Keys] = {
         "refresh-interval-ms", "groups-interval-ms", "trim-interval-ms",
     ),
     REPLAY: _WRITING
-    | _same("speed", "dead-letters", "max-attempts", "late-ms")
+    | _same("speed", "dead-letters", "max-attempts", "late-ms", "order")
     | {"rate": Key("bytes_per_second", size)},
     INGEST: _QUERY | {"select": Key("select", sql_text), "where": Key("where", sql_text)},
     SQL: _QUERY | {"sql": Key("sql", sql_text)},
@@ -130,8 +132,13 @@ SIDE_KEYS: dict[tuple[str, str], Keys] = {
         "topic": Key("topic"),
         "since": Key("from_timestamp_ms", moment),
         "until": Key("until_timestamp_ms", moment),
-    },
-    (REPLAY, "to"): {"topic": Key("to")} | _same("partition-by", "partitions", "into-live"),
+    }
+    | _same(*TABLES, "catalog", "storage", "version", "where"),
+    (REPLAY, "to"): {
+        "topic": Key("to"),
+        "value": Key("to_value", table=_ENCODED | _same("columns")),
+    }
+    | _same("partition-by", "partitions", "into-live", "key", "timestamp"),
     (INGEST, "from"): _READING,
     (INGEST, "to"): _TO_TOPIC | _TO_TABLE,
     (SQL, "from"): _READING,

@@ -14,12 +14,14 @@ from parley.errors import ConfigError, nearest_hint
 from parley.pipelines.declared import keys
 from parley.pipelines.declared.declaration import Compared, Declaration, Flow
 from parley.pipelines.declared.lines import line_of
+from parley.pipelines.declared.replays import replay_options
 from parley.pipelines.declared.secrets import resolved
-from parley.pipelines.declared.streams import (
+from parley.pipelines.declared.streams import query_options
+from parley.pipelines.declared.surroundings import (
+    Registry,
     Surroundings,
     cluster_texts,
-    query_options,
-    registry_texts,
+    declared_registry,
 )
 from parley.pipelines.declared.trials import Trial
 from parley.pipelines.replay import ReplayOptions
@@ -126,8 +128,8 @@ class _Reader:
             raise self._wrong(path, f'[cluster.{name}] has no "bootstrap.servers"')
         return found
 
-    def _registry(self, name: str, table: Table) -> dict[str, str]:
-        """Return a schema registry's settings as options of Spark's data source."""
+    def _registry(self, name: str, table: Table) -> Registry:
+        """Return a schema registry's settings."""
         path = ("registry", name)
         found = {
             key: self._at((*path, key), partial(resolved, key, value))
@@ -137,7 +139,7 @@ class _Reader:
             raise self._wrong(
                 (*path, "url"), 'url holds a login: give "basic.auth.user.info" = "env:NAME"'
             )
-        return self._at(path, lambda: registry_texts(found))
+        return self._at(path, lambda: declared_registry(found))
 
     def _spark(self) -> dict[str, str]:
         """Return settings of Spark's session."""
@@ -174,6 +176,8 @@ class _Reader:
             sides[side] = self._side(path, side, there, around.clusters)
         source = sides["from"] or ""
         target = sides["to"] or source
+        if not target and kind == keys.REPLAY:
+            raise self._wrong((*path, "to"), "to names no cluster: [cluster.NAME]")
         auto = table.get("auto", kind not in (keys.REPLAY, keys.VERIFY))
         if not isinstance(auto, bool):
             raise self._wrong((*path, "auto"), f"auto={auto!r} is neither true nor false")
@@ -184,7 +188,7 @@ class _Reader:
         if "test" in table:
             which = " and ".join(keys.QUERIES)
             raise self._wrong((*path, "test"), f"only flows of the kinds {which} have a test")
-        made = self._at(path, lambda: _made(kind, f"{around.name}-{name}", options))
+        made = self._at(path, lambda: _made(kind, f"{around.name}-{name}", options, around))
         return Flow(name, kind, auto, source, target, made)
 
     def _trial(self, path: tuple[str, ...], table: Table) -> Trial | None:
@@ -204,7 +208,9 @@ class _Reader:
         name = table.get("cluster")
         known = list(clusters)
         if name is None and (
-            side == "to" or "flow" in self._document["flow"][path[1]].get("to", {})
+            side == "to"
+            or any(key in table for key in keys.TABLES)
+            or "flow" in self._document["flow"][path[1]].get("to", {})
         ):
             return None
         if name not in known:
@@ -272,16 +278,16 @@ class _Reader:
         return ConfigError(f"{self._path}, line {line_of(self._text, path)}: {what}")
 
 
-def _made(kind: str, name: str, options: Table) -> ReplicationOptions | ReplayOptions | Compared:
+def _made(
+    kind: str, name: str, options: Table, around: Surroundings
+) -> ReplicationOptions | ReplayOptions | Compared:
     if kind == keys.COPY:
         topics = options.pop("topics", ())
         if isinstance(topics, str):
             return ReplicationOptions(name=name, topics_pattern=topics, **options)
         return ReplicationOptions(name=name, topics=topics, **options)
     if kind == keys.REPLAY:
-        if "topic" not in options:
-            raise ConfigError("from names no topic")
-        return ReplayOptions(name=name, **options)
+        return replay_options(name, options, around)
     topics, other, flow = (options.pop(key, None) for key in ("topics", "other", "flow"))
     if (flow is None) == (topics is None):
         raise ConfigError(

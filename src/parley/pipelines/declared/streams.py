@@ -2,69 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from pathlib import Path
-from typing import NamedTuple
-
-from parley.client import ClientOptions, dotted_name, option_names
-from parley.errors import ConfigError, nearest_hint
+from parley.errors import ConfigError
 from parley.pipelines.checks import check_choice, check_number, size
 from parley.pipelines.declared.keys import SQL
+from parley.pipelines.declared.surroundings import (
+    CATALOG,
+    STORAGE,
+    Surroundings,
+    Table,
+    Texts,
+    as_text,
+    lake_settings,
+)
 from parley.pipelines.queries import APPEND, DELTA, ICEBERG, ISOLATION, TOPIC, QueryOptions, Sink
-from parley.registry import RegistryOptions
-from parley.spark.options.schema_table import DEAD_LETTER, FAIL, NULL, REGISTRY_ROWS
-from parley.types import Secret
+from parley.spark.options.schema_table import DEAD_LETTER, FAIL, NULL
 
-Table = dict[str, object]
-Texts = Mapping[str, str]
-_OF_CLIENT = {field.name: dotted_name(field) for field in fields(ClientOptions)}
-_LAKES = {"delta": (DELTA, "path", "storage"), "iceberg": (ICEBERG, "table", "catalog")}
+_LAKES = {"delta": (DELTA, "path", STORAGE), "iceberg": (ICEBERG, "table", CATALOG)}
 _OF_TABLES = (
     "catalog", "storage", "partition_by", "evolve", "compact_every", "target_file_size"
 )  # fmt: skip
 _OF_TOPICS = ("to_key", "to_value", "delivery", "partitions")
 _EVOLVE = {"refuse": "false", "add-columns": "true"}
-
-
-class Surroundings(NamedTuple):
-    """What a file has beside its flows."""
-
-    name: str
-    """Of the pipeline."""
-    folder: Path
-    """The file's."""
-    state: Path
-    clusters: Mapping[str, Texts]
-    registries: Mapping[str, Texts]
-    """Both as options of Spark's data source."""
-
-
-def cluster_texts(settings: Mapping[str, object]) -> dict[str, str]:
-    """Return a cluster's settings as options of the data source.
-
-    >>> cluster_texts({"bootstrap_servers": "a:9092"})
-    {'kafka.bootstrap.servers': 'a:9092'}
-    """
-    names = option_names(ClientOptions)
-    return {f"kafka.{_OF_CLIENT[names[name]]}": _text(value) for name, value in settings.items()}
-
-
-def registry_texts(settings: Mapping[str, object]) -> dict[str, str]:
-    """Return a schema registry's settings as options of the data source.
-
-    Raises ConfigError as `RegistryOptions`, and for what cannot be sent to Spark's workers.
-    """
-    options = RegistryOptions.from_config(settings)
-    found = {"schemaRegistryUrl": options.url}
-    for field in fields(RegistryOptions):
-        value = getattr(options, field.name)
-        if field.name == "url" or value == field.default:
-            continue
-        if field.name not in REGISTRY_ROWS:
-            raise ConfigError(f"{field.name} cannot be given in a file")
-        found[REGISTRY_ROWS[field.name].name] = _text(value)
-    return found
 
 
 def query_options(
@@ -117,7 +75,7 @@ def _source(options: Table, cluster: Texts, around: Surroundings) -> dict[str, s
         found["subscribePattern"] = topics
     else:
         raise ConfigError("from names no topics: give a list, or a regular expression")
-    found["startingOffsets"] = _text(options.pop("start", "earliest"))
+    found["startingOffsets"] = as_text(options.pop("start", "earliest"))
     for key, name in (
         ("headers", "includeHeaders"),
         ("max_offsets_per_trigger", "maxOffsetsPerTrigger"),
@@ -126,12 +84,12 @@ def _source(options: Table, cluster: Texts, around: Surroundings) -> dict[str, s
         ("envelope", "envelope"),
     ):
         if key in options:
-            found[name] = _text(options.pop(key))
+            found[name] = as_text(options.pop(key))
     if "max_bytes_per_trigger" in options:
         found["maxBytesPerTrigger"] = str(int(size(options.pop("max_bytes_per_trigger"))))
     loss = options.pop("on_data_loss", "fail")
     check_choice("on-data-loss", loss, "fail", "continue")
-    found["failOnDataLoss"] = _text(loss == "fail")
+    found["failOnDataLoss"] = as_text(loss == "fail")
     for part in ("value", "key"):
         _add_format(found, part, options.pop(f"from_{part}", None), around, "")
     _add_errors(found, options.pop("errors", None))
@@ -150,10 +108,7 @@ def _add_format(
     if "format" not in table:
         raise ConfigError(f"{part} has no format: avro, json or protobuf")
     if registry is not None:
-        if registry not in around.registries:
-            hint = nearest_hint(str(registry), list(around.registries))
-            raise ConfigError(f"registry={registry!r} is not declared: [registry.NAME].{hint}")
-        texts = around.registries[registry]
+        texts = around.registry(registry).texts
         if found.get("schemaRegistryUrl", texts["schemaRegistryUrl"]) != texts["schemaRegistryUrl"]:
             raise ConfigError("keys and values are of two registries: one is asked")
         found |= texts
@@ -162,7 +117,7 @@ def _add_format(
     if table.pop("register", False):
         found["registerSchemas"] = "true"
     for name, value in table.items():
-        text = ",".join(map(str, value)) if isinstance(value, list) else _text(value)
+        text = ",".join(map(str, value)) if isinstance(value, list) else as_text(value)
         found[f"{part}{name.capitalize()}"] = text
 
 
@@ -177,7 +132,7 @@ def _add_errors(found: dict[str, str], given: object) -> None:
         found["deadLetterTopic"] = str(given["topic"])
     if "max_per_task" in given:
         check_number("max-per-task", given["max_per_task"], 0)
-        found["deadLetterLimit"] = _text(given["max_per_task"])
+        found["deadLetterLimit"] = as_text(given["max_per_task"])
 
 
 # -- what is written -------------------------------------------------------------------------------
@@ -207,25 +162,20 @@ def _sink(options: Table, cluster: Texts, around: Surroundings) -> Sink:
 def _table(lake: str, options: Table, around: Surroundings) -> Sink:
     _refuse(options, _OF_TOPICS, "topics")
     form, name, prefix = _LAKES[lake]
-    where = str(options.pop(lake))
-    found = {name: str(around.folder / where) if lake == "delta" and _is_folder(where) else where}
-    for key in ("storage", "catalog"):
-        table = options.pop(key, None)
-        if key == "catalog" and isinstance(table, str):
-            found["catalog"] = table
-        elif isinstance(table, dict) and key == prefix:
-            found |= {f"{prefix}.{one}": _text(value) for one, value in table.items()}
-        elif table is not None:
-            raise ConfigError(f"{key}={table!r} is not for {lake}: give {prefix} = {{ ... }}")
+    catalog, settings = lake_settings(lake, options)
+    found = {name: around.table(lake, str(options.pop(lake)))}
+    if catalog is not None:
+        found["catalog"] = catalog
+    found |= {f"{prefix}.{one}": value for one, value in settings.items()}
     by = options.pop("partition_by", None)
     if by is not None:
-        found["partitionBy"] = ",".join(by) if isinstance(by, list) else _text(by)
+        found["partitionBy"] = ",".join(by) if isinstance(by, list) else as_text(by)
     evolve = options.pop("evolve", "refuse")
     check_choice("evolve", evolve, *_EVOLVE)
     if _EVOLVE[str(evolve)] == "true":
         found["mergeSchema"] = "true"
     if "compact_every" in options:
-        found["compactEvery"] = _text(options.pop("compact_every"))
+        found["compactEvery"] = as_text(options.pop("compact_every"))
     if "target_file_size" in options:
         found["targetFileSize"] = str(int(size(options.pop("target_file_size"))))
     return Sink(format=form, options=found)
@@ -236,13 +186,3 @@ def _refuse(options: Table, others: tuple[str, ...], what: str) -> None:
         if name in options:
             key = name.removeprefix("to_").replace("_", "-")
             raise ConfigError(f"to has {key}, which is for {what}")
-
-
-def _is_folder(path: str) -> bool:
-    return "://" not in path
-
-
-def _text(value: object) -> str:
-    if isinstance(value, Secret):
-        return value.reveal()
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,15 +1,17 @@
-"""A topic replayed into another one: its records once more, in the order of their times, all at
-once or paced.
+"""A topic, or a table of a lake, replayed into another topic: its records once more, in the order
+of their times, all at once or paced.
 
 The records keep key, value, headers and timestamp; a header says where each was. Where a replay
 goes on after a crash stands in the target alone, in the compacted topic `<name>-offsets`, written
 in the transactions that have the records.
 
-Map: `replay` is what users see, with `options` and `status`, and `blocking` its other form.
-`bounds` finds which offsets are read; `planning` what is to be created, and what cannot be.
+Map: `replay` is what users see, with `options`, `table_options` and `status`, and `blocking` its
+other form. `sources` is what is read behind one face. Of a topic `bounds` finds which offsets,
 `merging` reads the partitions and puts them in the order of their times, `rows` makes of fetched
-columns what is produced, `letters` says which dead letters go back, and where to, `pace` (pure)
-says what is due, `writing` writes it. `marks` is the format of what a replay knows.
+columns what is produced, `letters` says which dead letters go back, and where to. Of a table
+(`table_source`) `table_rows` makes records of its rows, `sorting` sorts them, `table_reading` hands
+them out. `planning` finds what is to be created, and what cannot be; `pace` (pure) says what is
+due, `writing` writes it. `marks` is the format of what a replay knows.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ _HOME = {
     "ReplayOptions": "options",
     "ReplayPlan": "planning",
     "ReplayStatus": "status",
+    "ReplayedTable": "table_options",
 }
 
-__all__ = ["AsyncReplay", "Replay", "ReplayOptions", "ReplayPlan", "ReplayStatus"]
+__all__ = ["AsyncReplay", "Replay", "ReplayOptions", "ReplayPlan", "ReplayStatus", "ReplayedTable"]
 
 if TYPE_CHECKING:
     from parley.pipelines.replay.blocking import Replay as Replay
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from parley.pipelines.replay.planning import ReplayPlan as ReplayPlan
     from parley.pipelines.replay.replay import AsyncReplay as AsyncReplay
     from parley.pipelines.replay.status import ReplayStatus as ReplayStatus
+    from parley.pipelines.replay.table_options import ReplayedTable as ReplayedTable
 
 
 def __getattr__(name: str) -> object:

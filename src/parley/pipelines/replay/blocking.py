@@ -20,7 +20,7 @@ class Replay(BlockingJob[AsyncReplay]):
     """
 
     def __init__(
-        self, source: ClientOptions, target: ClientOptions, options: ReplayOptions
+        self, source: ClientOptions | None, target: ClientOptions, options: ReplayOptions
     ) -> None:
         super().__init__("parley-replay", AsyncReplay(source, target, options))
 

@@ -5,7 +5,10 @@ One record, with the key `replay`, has what is replayed, as it was settled when 
     {"version": 1, "topic": "flights", "to": "again", "from": null, "until": null,
      "partition_by": "source", "topic_id": null, "target_id": "<id>", "ranges": {"0": [17, 605]}}
 
-and one per partition, with the key `at/<partition>`, where it goes on: `{"next": 120, "epoch": 4}`.
+That of a table has its name as `topic`, numbers of its sorted rows as the one range, and in `table`
+what these numbers hang on: `{"lake": "delta", "id": "<id>", "version": 7, "order": ["time"], ...}`.
+
+And one per partition, with the key `at/<partition>`, where it goes on: `{"next": 120, "epoch": 4}`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any, NamedTuple
 from parley.client import PartitionRange, TopicPartition, format_uuid, parse_uuid
 from parley.errors import ConfigError, KafkaError
 from parley.pipelines.replay.options import ReplayOptions
+from parley.pipelines.replication.store import BEGUN
 from parley.types import ZERO_UUID
 
 VERSION = 1
@@ -36,6 +40,7 @@ class Settled:
     """What is replayed: the same for each run of a replay."""
 
     topic: str
+    """Or the table."""
     to: str | None
     """None for dead letters, which go back where they came from."""
     from_timestamp_ms: int | None
@@ -44,31 +49,51 @@ class Settled:
     topic_id: bytes
     target_id: bytes
     ranges: Mapping[int, tuple[int, int]]
+    table: Mapping[str, object] | None = None
 
     @classmethod
     def of(
-        cls, options: ReplayOptions, ids: tuple[bytes, bytes], ranges: Mapping[int, tuple[int, int]]
+        cls,
+        options: ReplayOptions,
+        ids: tuple[bytes, bytes],
+        ranges: Mapping[int, tuple[int, int]],
+        table: Mapping[str, object] | None = None,
     ) -> Settled:
         """Return what these options settle, for topics with these ids."""
         return cls(
-            options.topic,
+            options.source_name,
             options.to,
             options.from_timestamp_ms,
             options.until_timestamp_ms,
-            options.partition_by,
+            str(options.partition_by),
             *ids,
             ranges,
+            table,
         )
 
     def check(self, options: ReplayOptions) -> None:
         """Raise ConfigError where options mean another replay than the one that was begun."""
-        for name in ("topic", "to", "from_timestamp_ms", "until_timestamp_ms", "partition_by"):
-            begun, given = getattr(self, name), getattr(options, name)
+        names = ("to", "from_timestamp_ms", "until_timestamp_ms", "partition_by")
+        pairs = {name: (getattr(self, name), getattr(options, name)) for name in names}
+        self._compare(options, {"topic": (self.topic, options.source_name), **pairs})
+
+    def check_table(self, options: ReplayOptions, found: Mapping[str, object]) -> None:
+        """Raise ConfigError where a table's rows are others now, or in another order."""
+        begun = self.table or {}
+        self._compare(options, {name: (begun.get(name), found[name]) for name in found})
+
+    def _compare(self, options: ReplayOptions, pairs: Mapping[str, tuple[object, object]]) -> None:
+        for name, (begun, given) in pairs.items():
             if begun != given:
                 raise ConfigError(
                     f'the replay "{options.name}" was begun with {name}={begun!r}, and {given!r} '
                     "is given: go on with the former, or give the replay another name"
                 )
+
+    def start(self, partition: int, marks: Mapping[int, Mark]) -> int:
+        """Return where a partition goes on."""
+        mark = marks.get(partition)
+        return self.ranges[partition][0] if mark is None else mark.next_offset
 
     def range(self, partition: int, mark: Mark | None) -> PartitionRange:
         """Return what is still to be read of a partition."""
@@ -102,6 +127,8 @@ def settled_record(settled: Settled) -> tuple[bytes, bytes]:
         "target_id": _id_text(settled.target_id),
         "ranges": {str(index): list(found) for index, found in settled.ranges.items()},
     }
+    if settled.table is not None:
+        value["table"] = dict(settled.table)
     return REPLAY, _bytes(value)
 
 
@@ -123,7 +150,7 @@ def read(topic: str, newest: Mapping[bytes, bytes | None]) -> Known | None:
     Raises ConfigError where the topic belongs to something else, KafkaError for what cannot be
     read.
     """
-    if not newest:
+    if not newest.keys() - {BEGUN}:
         return None
     value = newest.get(REPLAY)
     if value is None:
@@ -153,6 +180,7 @@ def _settled(found: Mapping[str, Any]) -> Settled:
         _id_bytes(found["topic_id"]),
         _id_bytes(found["target_id"]),
         {int(index): (int(start), int(end)) for index, (start, end) in found["ranges"].items()},
+        found.get("table"),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from parley.client import ProduceOptions
 from parley.errors import ConfigError
 from parley.pipelines.checks import check_choice, check_name, check_number
+from parley.pipelines.replay.table_options import ReplayedTable
 from parley.pipelines.replication.options import (
     APPEND,
     AT_LEAST_ONCE,
@@ -25,19 +26,20 @@ class ReplayOptions:
     """What is replayed, and how. Raises ConfigError for what cannot be used.
 
     `name` stands for this replay: it is the transactional id, and `<name>-offsets` the topic in the
-    target that has how far it is. `topic` is the source's topic, `to` the target's. Or, with
-    `dead_letters`, each record goes back where it came from, by the headers of Kafka Connect or
-    Spring: those that were tried `max_attempts` times are left, and a replay that is begun again
-    goes on with what the topic has by then.
+    target that has how far it is. `topic` is the source's topic, `to` the target's. Or `table` is
+    read, a Delta or Iceberg table. Or, with `dead_letters`, each record goes back where it came
+    from, by the headers of Kafka Connect or Spring: those that were tried `max_attempts` times are
+    left, and a replay that is begun again goes on with what the topic has by then.
 
     `from_timestamp_ms` and `until_timestamp_ms`, in milliseconds since 1970, choose records by
     their timestamps: from the first on, and up to, not including, the second. A record may stand
     behind younger ones: reading goes on up to the first record that is `late_ms` younger than
     `until_timestamp_ms`. Where the topic ends when the replay begins, it ends, too.
 
-    `partition_by`: "source" keeps each record's partition; "key" chooses it by the key, as Java's
-    producer does, for topics with other numbers of partitions. `partitions` is how many a topic
-    that is created then gets, as many as the source's unless given.
+    `partition_by`: "source" keeps each record's partition, of a table that in its column
+    "partition"; "key" chooses it by the key, as Java's producer does, for topics with other numbers
+    of partitions. It is "source" for a topic and "key" for a table unless given. `partitions` is
+    how many a topic that is created then gets: as many as the source's, or 1, unless given.
 
     `bytes_per_second` of keys and values is not exceeded. `speed` keeps the gaps between records:
     1.0 as they were, 10.0 in a tenth of the time. Without both, records go as fast as they can.
@@ -45,18 +47,20 @@ class ReplayOptions:
     A target's topic has to be empty when a replay begins; `into_live` also writes into one that is
     not. `delivery`, `headers`, `timestamp_when_missing`, `accept`, `commit_interval_ms`,
     `transaction_timeout_ms`, `patience_ms` and `produce` are those of a replication.
-    `buffer_bytes` may wait between source and target.
+    `buffer_bytes` may wait between source and target; a table's rows are sorted within about as
+    much, and wait in temporary files where they are more.
     """
 
     name: str
-    topic: str
+    topic: str | None = None
+    table: ReplayedTable | None = None
     to: str | None = None
     dead_letters: bool = False
     max_attempts: int = 3
     from_timestamp_ms: int | None = None
     until_timestamp_ms: int | None = None
     late_ms: int = 3_600_000
-    partition_by: str = SOURCE_PARTITION
+    partition_by: str | None = None
     partitions: int | None = None
     bytes_per_second: float | None = None
     speed: float | None = None
@@ -80,6 +84,11 @@ class ReplayOptions:
                 f"to={self.to!r} and dead_letters={self.dead_letters}: give the target's topic, or "
                 "dead_letters=True, which go back where they came from"
             )
+        if (self.topic is None) == (self.table is None):
+            raise ConfigError("give one of topic and table: what is replayed?")
+        if self.partition_by is None:
+            chosen = SOURCE_PARTITION if self.table is None else KEY
+            object.__setattr__(self, "partition_by", chosen)
         for name in ("topic", "to"):
             given = getattr(self, name)
             if given is not None and text(name, given) == self.offsets_topic:
@@ -112,6 +121,11 @@ class ReplayOptions:
         return f"{self.name}-offsets"
 
     @property
+    def source_name(self) -> str:
+        """The topic or the table that is read."""
+        return (self.table.name if self.table is not None else self.topic) or ""
+
+    @property
     def exactly_once(self) -> bool:
         """Whether records are written in transactions."""
         return self.delivery == TRANSACTIONS
@@ -122,6 +136,10 @@ class ReplayOptions:
         return (self.from_timestamp_ms, self.until_timestamp_ms, self.speed) != (None, None, None)
 
     def _fit_together(self) -> None:
+        if self.table is not None:
+            for name in ("dead_letters", "from_timestamp_ms", "until_timestamp_ms"):
+                if getattr(self, name):
+                    raise ConfigError(f"{name} is for topics: choose a table's rows with where")
         begin, end = self.from_timestamp_ms, self.until_timestamp_ms
         if begin is not None and end is not None and begin >= end:
             raise ConfigError(

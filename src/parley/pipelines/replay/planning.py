@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, TopicPartition
 from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
-from parley.pipelines.replication.plan import Finding, Plan, plan
+from parley.pipelines.replication.plan import Finding, Plan, Topic, plan
 from parley.pipelines.replication.topics import describe_target, describe_topics
-from parley.pipelines.rights import READING, WRITING, rights_of
+from parley.pipelines.rights import READING, WRITING, compared, rights_of
 from parley.versions import Feature
 
 
@@ -27,28 +27,46 @@ async def plan_replay(
     target: AsyncClient,
     metadata: tuple[ClusterMetadata, ClusterMetadata],
     options: ReplayOptions,
+    topic: str,
     *,
     has_begun: bool,
 ) -> Plan:
     """Return what a replay needs in the target. Changes nothing."""
     to = options.to
-    reads = {options.topic: READING}
+    reads = {topic: READING}
     if to is None:
         found = await _plan_return(target, options)
         return replace(found, rights=await rights_of(source, reads))
-    (topic,) = await describe_topics(source, metadata[0], [options.topic], sample=True)
-    there = await describe_target(target, metadata[1], [to], f"{options.name}-plan")
-    wanted = replace(topic, name=to)
+    (known,) = await describe_topics(source, metadata[0], [topic], sample=True)
+    wanted = replace(known, name=to)
     if options.partition_by != SOURCE_PARTITION:
-        held = there.topics.get(to)
-        count = held.partitions if held is not None else options.partitions
-        wanted = replace(wanted, partitions=count or topic.partitions)
-    found = plan([wanted], there, options, time.time_ns() // 1_000_000)
-    findings = [*found.findings, *_of_times(topic.oldest_ms, options)]
-    if to in metadata[1].topics and not has_begun and not options.into_live:
-        findings += await _of_rows(target, to, metadata[1].topics[to].partitions)
-    writes = {to: WRITING} if to in metadata[1].topics else {}
-    rights = await rights_of(source, reads, target, writes)
+        held = metadata[1].topics.get(to)
+        count = len(held.partitions) if held is not None else options.partitions
+        wanted = replace(wanted, partitions=count or known.partitions)
+    found = await plan_target(target, metadata[1], options, wanted, has_begun=has_begun)
+    findings = (*found.findings, *_of_times(topic, known.oldest_ms, options))
+    rights = (*await rights_of(source, reads), *found.rights)
+    return replace(found, findings=findings, rights=rights)
+
+
+async def plan_target(
+    target: AsyncClient,
+    there: ClusterMetadata,
+    options: ReplayOptions,
+    wanted: Topic,
+    *,
+    has_begun: bool,
+) -> Plan:
+    """Return what a topic needs in the target. Changes nothing."""
+    to = wanted.name
+    held = await describe_target(target, there, [to], f"{options.name}-plan")
+    found = plan([wanted], held, options, time.time_ns() // 1_000_000)
+    findings = list(found.findings)
+    if to in there.topics and not has_begun and not options.into_live:
+        findings += await _of_rows(target, to, there.topics[to].partitions)
+    writes = {to: WRITING} if to in there.topics else {}
+    allowed = await target.authorized_operations(list(writes)) if writes else {}
+    rights = compared("target", writes, allowed)
     return replace(found, findings=tuple(findings), rights=rights)
 
 
@@ -60,10 +78,10 @@ async def _plan_return(target: AsyncClient, options: ReplayOptions) -> Plan:
     return Plan()
 
 
-def _of_times(oldest_ms: int | None, options: ReplayOptions) -> Iterable[Finding]:
+def _of_times(topic: str, oldest_ms: int | None, options: ReplayOptions) -> Iterable[Finding]:
     if oldest_ms == -1 and options.needs_times:
         text = "records have no timestamps (Kafka 0.9): times and speed cannot be used"
-        yield Finding(options.topic, "times", True, text)
+        yield Finding(topic, "times", True, text)
 
 
 async def _of_rows(target: AsyncClient, to: str, partitions: Iterable[int]) -> list[Finding]:

@@ -14,27 +14,20 @@ from parley.errors import ConfigError, KafkaError
 from parley.pipelines.attempts import Attempts
 from parley.pipelines.blocking import AsyncJob
 from parley.pipelines.replay import marks
-from parley.pipelines.replay.bounds import partitions_of, ranges_of
 from parley.pipelines.replay.marks import Mark, Settled
-from parley.pipelines.replay.merging import Merge
 from parley.pipelines.replay.options import ReplayOptions
-from parley.pipelines.replay.planning import ReplayPlan, plan_replay
-from parley.pipelines.replay.rows import Replayed
+from parley.pipelines.replay.planning import ReplayPlan
+from parley.pipelines.replay.sources import Rows, Source, TopicSource
 from parley.pipelines.replay.status import ReplayStatus
 from parley.pipelines.replay.writing import Writing
-from parley.pipelines.replication import readers, store
-from parley.pipelines.replication.chunks import Position
-from parley.pipelines.replication.clusters import check_same, isolation_of
-from parley.pipelines.replication.plan import Plan, refuse
+from parley.pipelines.replication import store
+from parley.pipelines.replication.plan import refuse
 from parley.pipelines.replication.topics import carry_out
 from parley.pipelines.replication.writers import Writer, writer_of
-from parley.types import ZERO_UUID
-
-Both = tuple[ClusterMetadata, ClusterMetadata]
 
 
 class AsyncReplay(AsyncJob):
-    """Writes the records of a topic into another one, for one event loop.
+    """Writes the records of a topic, or of a table, into another topic, for one event loop.
 
     >>> async def again(cluster: ClientOptions) -> None:
     ...     options = ReplayOptions(name="again", topic="flights", to="flights-again", speed=10)
@@ -47,21 +40,25 @@ class AsyncReplay(AsyncJob):
     older ones of the others, so that a target with one partition has the order of times, and one
     that is partitioned by key has it for each key.
 
+    A table needs no source: give None. Its rows are read at one version and sorted, and are records
+    as `ReplayedTable` says; the header names topic/partition/offset where the table has these
+    columns, else table@version/row.
+
     Each record arrives once where the target has transactions (Kafka 0.11): a replay that is killed
     goes on behind its last commit. One replay of a name runs at a time: `run` fences the one
     before, whose `run` raises ProducerFencedError.
     """
 
     def __init__(
-        self, source: ClientOptions, target: ClientOptions, options: ReplayOptions
+        self, source: ClientOptions | None, target: ClientOptions, options: ReplayOptions
     ) -> None:
         self.options = options
-        self.source, self.target = AsyncClient(source), AsyncClient(target)
+        self.target = AsyncClient(target)
+        self._source = _source_of(source, options)
         self._writer: Writer = writer_of(self.target, options)
         self._settled: Settled | None = None
         self._writing: Writing | None = None
-        self._merge: Merge | None = None
-        self._isolation = ""
+        self._rows: Rows | None = None
         self._stopping = False
 
     # -- life --------------------------------------------------------------------------------------
@@ -75,20 +72,21 @@ class AsyncReplay(AsyncJob):
         """
         if self._writing is not None:
             return self
-        both, topic = await self._metadata(), self.options.offsets_topic
-        self._isolation = await isolation_of(self.source)
-        begun = await self._known(both)
-        plan = await self._plan(both, begun is not None)
+        there, topic = await self._look(), self.options.offsets_topic
+        begun = await self._known(there)
+        plan = await self._source.plan(self.target, there, has_begun=begun is not None)
         refuse(plan, self.options.accept, "replayed")
         await carry_out(self.target, plan)
         await store.ensure_topic(self.target, topic)
-        end = await store.take_over(self._writer, topic, both[0].cluster_id)
-        both = await self._metadata()
-        known = await self._known(both, end)  # a forerunner goes on until it is fenced
-        settled, held = known if known is not None else (await self._settle(both), {})
-        self._check_same(settled, held, both)
-        if known is not None and self.options.dead_letters:
-            settled = settled.with_ranges(await self._ranges(both[0]))
+        end = await store.take_over(self._writer, topic, self._source.id)
+        there = await self._look()
+        known = await self._known(there, end)  # a forerunner goes on until it is fenced
+        before, held = known if known is not None else (None, {})
+        if before is None:
+            settled = await self._source.settle(there)
+        else:
+            settled = await self._source.resume(before, held, there)
+        if settled != before:
             await self._write_down(settled)
         self._settled, self._writing = settled, Writing(self._writer, self.options, held)
         if self._stopping:
@@ -99,7 +97,7 @@ class AsyncReplay(AsyncJob):
         """Stop, abort what is not committed, and close both clients. Idempotent."""
         self.stop()
         await self._writer.close()
-        await self.source.close()
+        await self._source.close()
         await self.target.close()
 
     # -- what users ask for ------------------------------------------------------------------------
@@ -110,16 +108,15 @@ class AsyncReplay(AsyncJob):
 
         Raises ConfigError for a topic that the source does not have.
         """
-        both = await self._metadata()
-        self._isolation = await isolation_of(self.source)
-        begun = await self._known(both)
-        found = await self._plan(both, begun is not None)
+        there = await self._look()
+        begun = await self._known(there)
+        found = await self._source.plan(self.target, there, has_begun=begun is not None)
         if begun is None or self.options.dead_letters:
-            ranges = await self._ranges(both[0])
+            ranges = await self._source.ranges()
         else:
             ranges = dict(begun[0].ranges)
         by_partition = {
-            TopicPartition(self.options.topic, index): (
+            TopicPartition(self.options.source_name, index): (
                 begun[1][index].next_offset if begun and index in begun[1] else start,
                 end,
             )
@@ -155,8 +152,8 @@ class AsyncReplay(AsyncJob):
         self._stopping = True
         if self._writing is not None:
             self._writing.stop()
-        if self._merge is not None:
-            self._merge.wake()
+        if self._rows is not None:
+            self._rows.wake()
 
     @property
     def records(self) -> int:
@@ -165,7 +162,7 @@ class AsyncReplay(AsyncJob):
 
     async def has_begun(self) -> bool:
         """Return whether the target has anything of this replay."""
-        return self._writing is not None or await self._known(await self._metadata()) is not None
+        return self._writing is not None or await self._held() is not None
 
     async def status(self) -> list[ReplayStatus]:
         """Return how far each partition is: of this replay, or as the target has it.
@@ -176,7 +173,7 @@ class AsyncReplay(AsyncJob):
         if self._writing is not None and self._settled is not None:
             settled, held, records = self._settled, self._writing.marks, self._writing.records
         else:
-            known = await self._known(await self._metadata())
+            known = await self._held()
             if known is None:
                 raise ConfigError(f'the target has no replay "{self.options.name}"')
             settled, held = known
@@ -195,51 +192,45 @@ class AsyncReplay(AsyncJob):
     async def _attempt(self, writing: Writing) -> None:
         settled = self._settled
         assert settled is not None  # `start` has run
-        ranges = {
-            tp: settled.range(tp.partition, writing.marks.get(tp.partition))
-            for tp in settled.partitions
-        }
-        reading, prepare = readers.fetch_options(self._isolation), Replayed.of(self.options)
-        merge = Merge(self.source, ranges, reading, prepare.of_fetched, self.options.buffer_bytes)
-        self._merge = merge
+        before = {index: settled.start(index, writing.marks) for index in settled.ranges}
+        rows = self._source.rows(settled, writing.marks)
+        self._rows = rows
         try:
-            async with merge:
-                await writing.copy(merge)
+            async with rows:
+                await writing.copy(rows)
         finally:
-            self._merge = None
+            self._rows = None
         if not writing.is_stopping:  # what has no records at the end is passed, too
-            ends = {index: end for index, (_, end) in settled.ranges.items()}
-            held = {tp.partition: found.start for tp, found in ranges.items()}
-            held |= {index: mark.next_offset for index, mark in writing.marks.items()}
-            await writing.commit({at: Mark(end) for at, end in ends.items() if held[at] < end})
+            held = before | {index: mark.next_offset for index, mark in writing.marks.items()}
+            ends = {index: end for index, (_, end) in settled.ranges.items() if held[index] < end}
+            await writing.commit({index: Mark(end) for index, end in ends.items()})
 
-    async def _metadata(self) -> Both:
-        return await self.source.metadata(), await self.target.metadata()
+    async def _look(self) -> ClusterMetadata:
+        """Look at the source; return the target's metadata."""
+        await self._source.look()
+        return await self.target.metadata()
 
-    async def _known(self, both: Both, end: int | OffsetSpec = LATEST) -> marks.Known | None:
-        """Return what the target has of this replay, None where it has not begun."""
-        topic = self.options.offsets_topic
-        if topic not in both[1].topics:
-            return None
-        newest = await store.read_newest(
-            self.target, topic, end=end, isolation_level=self._writer.isolation_level
-        )
-        store.check_source(topic, newest.pop(store.BEGUN, None), both[0].cluster_id)
+    async def _held(self) -> marks.Known | None:
+        """Return what the target has of this replay, whatever it reads."""
+        return marks.read(*await self._newest(await self.target.metadata(), LATEST))
+
+    async def _known(
+        self, there: ClusterMetadata, end: int | OffsetSpec = LATEST
+    ) -> marks.Known | None:
+        """Return the same, None where it has not begun; it has to be of this source."""
+        topic, newest = await self._newest(there, end)
+        store.check_source(topic, newest.get(store.BEGUN), self._source.id)
         return marks.read(topic, newest)
 
-    async def _plan(self, both: Both, has_begun: bool) -> Plan:
-        partitions_of(both[0], self.options.topic)
-        return await plan_replay(self.source, self.target, both, self.options, has_begun=has_begun)
-
-    async def _ranges(self, source: ClusterMetadata) -> dict[int, tuple[int, int]]:
-        partitions = partitions_of(source, self.options.topic)
-        return await ranges_of(self.source, partitions, self.options, self._isolation)
-
-    async def _settle(self, both: Both) -> Settled:
-        """Settle what is replayed, and write it down."""
-        settled = Settled.of(self.options, self._ids(both), await self._ranges(both[0]))
-        await self._write_down(settled)
-        return settled
+    async def _newest(
+        self, there: ClusterMetadata, end: int | OffsetSpec
+    ) -> tuple[str, dict[bytes, bytes | None]]:
+        topic, isolation = self.options.offsets_topic, self._writer.isolation_level
+        if topic not in there.topics:
+            return topic, {}
+        return topic, await store.read_newest(
+            self.target, topic, end=end, isolation_level=isolation
+        )
 
     async def _write_down(self, settled: Settled) -> None:
         await self._writer.begin()
@@ -247,18 +238,16 @@ class AsyncReplay(AsyncJob):
         await self._writer.produce(self.options.offsets_topic, found, 0)
         await self._writer.commit()
 
-    def _ids(self, both: Both) -> tuple[bytes, bytes]:
-        to = self.options.to
-        target_id = ZERO_UUID if to is None else both[1].topic_id(to)
-        return both[0].topic_id(self.options.topic), target_id
-
-    def _check_same(self, settled: Settled, held: dict[int, Mark], both: Both) -> None:
-        settled.check(self.options)
-        ids = (settled.topic_id, settled.target_id)
-        for tp in settled.partitions:
-            mark = held.get(tp.partition, Mark(settled.ranges[tp.partition][0]))
-            check_same(tp, Position(*mark, *ids), both, self._ids(both))
-
     def _started(self) -> Writing:
         assert self._writing is not None  # `start` has run
         return self._writing
+
+
+def _source_of(source: ClientOptions | None, options: ReplayOptions) -> Source:
+    if options.table is not None:
+        from parley.pipelines.replay.table_source import TableSource
+
+        return TableSource(options, options.table)
+    if source is None or options.topic is None:
+        raise ConfigError(f"source is missing: which cluster has the topic {options.topic}?")
+    return TopicSource(AsyncClient(source), options, options.topic)

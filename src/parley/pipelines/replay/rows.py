@@ -70,7 +70,7 @@ class Replayed:
         columns[TIME] = pc.cumulative_max(_times(batch), start=last_ms)
         columns[PARTITION], columns[OFFSET] = index, batch.column("offset")
         columns[EPOCH] = pa.repeat(pa.scalar(found.leader_epoch, pa.int32()), rows)
-        columns[SIZE] = pc.add(_lengths(batch.column("key")), _lengths(batch.column("value")))
+        columns[SIZE] = pc.add(lengths(batch.column("key")), lengths(batch.column("value")))
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
     def _chosen(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -114,5 +114,6 @@ def _times(batch: pa.RecordBatch) -> pa.Array:
     return pc.if_else(pc.less(batch.column("timestamp_type"), 0), pa.scalar(0, pa.int64()), given)
 
 
-def _lengths(column: pa.Array) -> pa.Array:
+def lengths(column: pa.Array) -> pa.Array:
+    """Return the bytes of each key or value."""
     return pc.fill_null(pc.binary_length(column), 0).cast(pa.int64())

@@ -1,4 +1,4 @@
-"""Writing what comes out of a merge, paced, in one transaction after the other.
+"""Writing what comes out of a source, paced, in one transaction after the other.
 
 A transaction has rows and the marks of where their partitions go on. It is open only while there is
 something to write, at most for `commit_interval_ms`.
@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from parley.pipelines.replay import marks, rows as columns
 from parley.pipelines.replay.marks import Mark
-from parley.pipelines.replay.merging import Merge
 from parley.pipelines.replay.options import ReplayOptions
 from parley.pipelines.replay.pace import Due, Pace
+from parley.pipelines.replay.sources import Rows
 from parley.pipelines.replication import store
 from parley.pipelines.replication.writers import Writer
 
@@ -51,10 +51,10 @@ class Writing:
         self._reached, self._written, self._due = {}, {}, None
         await self._writer.abort()
 
-    async def copy(self, merge: Merge) -> None:
-        """Write all that a merge has, or until `stop`; what was written is committed."""
-        while not (self.is_stopping or merge.is_over):
-            found = await merge.rows(self._due)
+    async def copy(self, source: Rows) -> None:
+        """Write all that a source has, or until `stop`; what was written is committed."""
+        while not (self.is_stopping or source.is_over):
+            found = await source.rows(self._due)
             if found is not None:
                 await self._write(found)
             await self._commit_if_due()

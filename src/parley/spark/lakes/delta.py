@@ -1,4 +1,4 @@
-"""A Delta table: delta-rs is imported here alone, when it is needed.
+"""A Delta table, by delta-rs, which is imported when it is needed.
 
 delta-rs records a batch's number with its rows, but refuses a repetition only where the number
 changed since the table was opened. So a handle that committed anything else (a column) decides
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from parley.errors import LakeError, NotInstalledError
+from parley.errors import NotInstalledError
 from parley.spark.lakes.columns import (
     Column,
     Fit,
@@ -24,6 +24,7 @@ from parley.spark.lakes.columns import (
 from parley.spark.lakes.features import Demands, check_features
 from parley.spark.lakes.lake import Batch, Lake, Plan
 from parley.spark.lakes.messages import WrittenFile
+from parley.spark.lakes.opening import open_delta
 from parley.spark.lakes.options import COMPACT_EVERY, MERGE_SCHEMA, TARGET_FILE_SIZE
 from parley.spark.write.intent import BatchOfQuery
 
@@ -89,20 +90,7 @@ class DeltaLake(Lake["DeltaTable"]):
             log.warning("%s: compaction failed, the rows are all there: %s", self._where, error)
 
     def _open(self) -> DeltaTable | None:
-        try:
-            import deltalake
-            from deltalake.exceptions import TableNotFoundError
-        except ModuleNotFoundError:
-            raise NotInstalledError("deltalake", "delta") from None
-        try:
-            return deltalake.DeltaTable(self._where, storage_options=self._storage())
-        except TableNotFoundError:
-            return None
-        except Exception as error:
-            raise LakeError(
-                f"the table {self._where} cannot be opened: {self._said(error)}. Look at path and "
-                "the options storage.*; a table of a newer Delta may need a newer deltalake"
-            ) from error
+        return open_delta(self._where, self._options.storage)
 
     def _storage(self) -> dict[str, str] | None:
         return dict(self._options.storage) or None

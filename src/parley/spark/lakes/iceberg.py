@@ -37,6 +37,7 @@ from parley.spark.lakes.iceberg_manifests import (
 )
 from parley.spark.lakes.iceberg_options import CATALOG, secrets_of
 from parley.spark.lakes.lake import TRIES, Batch, Lake, Plan
+from parley.spark.lakes.opening import load_catalog, load_iceberg, said
 from parley.spark.lakes.options import MERGE_SCHEMA, TARGET_FILE_SIZE, LakeOptions, local_folder
 from parley.types import Json
 
@@ -179,37 +180,18 @@ class IcebergLake(Lake["Table"]):
                 update.add_column((field.name,), field.field_type)
 
     def _open(self) -> Table | None:
-        catalog = self._loaded()
-        from pyiceberg.exceptions import NoSuchTableError
-
-        try:
-            table = catalog.load_table(self._where)
-        except NoSuchTableError:
+        table = load_iceberg(self._where, self._loaded(), self._secrets())
+        if table is None:
             return None
-        except Exception as error:
-            raise self._unreachable(error) from error
         properties = {**table.metadata.properties, _RETRIES: "0"}
         table.metadata = table.metadata.model_copy(update={"properties": properties})
         return table
 
     def _loaded(self) -> Catalog:
         if self._catalog is None:
-            try:
-                from pyiceberg.catalog import load_catalog
-            except ModuleNotFoundError:
-                raise NotInstalledError("pyiceberg", "iceberg") from None
-            options = self._options
-            try:
-                self._catalog = load_catalog(options.own[CATALOG], **options.storage)
-            except Exception as error:
-                raise self._unreachable(error) from error
+            name = self._options.own[CATALOG]
+            self._catalog = load_catalog(self._where, name, self._options.storage)
         return self._catalog
-
-    def _unreachable(self, error: Exception) -> LakeError:
-        return LakeError(
-            f"the table {self._where} cannot be opened: {self._said(error)}. Look at the options "
-            "catalog and catalog.*, and at .pyiceberg.yaml"
-        )
 
     def _mark(self, table: Table, name: str) -> int | None:
         found = table.metadata.properties.get(NUMBER + name)
@@ -277,11 +259,11 @@ class IcebergLake(Lake["Table"]):
         return isinstance(error, (CommitFailedException, ValidationException))
 
     def _said(self, error: Exception) -> str:
-        text = super()._said(error)
+        return said(error, self._secrets())
+
+    def _secrets(self) -> tuple[str, ...]:
         known = {} if self._catalog is None else self._catalog.properties
-        for secret in secrets_of({**known, **self._options.storage}):
-            text = text.replace(secret, "***")
-        return text
+        return secrets_of({**known, **self._options.storage})
 
 
 def open_in_store(path: str, storage: Mapping[str, str], name: str) -> Stream:

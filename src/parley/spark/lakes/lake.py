@@ -17,6 +17,7 @@ from parley.errors import ConfigError, KafkaError, LakeError
 from parley.spark.lakes.columns import Column
 from parley.spark.lakes.decisions import Marks, Step, own_mark, step_for
 from parley.spark.lakes.messages import TaskFiles
+from parley.spark.lakes.opening import said
 from parley.spark.lakes.options import TXN_VERSION, LakeOptions
 from parley.spark.write.intent import BatchOfQuery
 
@@ -175,7 +176,7 @@ class Lake(ABC, Generic[T]):
 
     def _said(self, error: Exception) -> str:
         """Return what the library says, on one line."""
-        return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(". ")
+        return said(error)
 
     def _is_there(self, table: T, batch: Batch) -> bool:
         app = self._options.app

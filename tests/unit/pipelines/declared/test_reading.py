@@ -142,7 +142,12 @@ SECRET = '"file:SECRET"'
         ('buffer = "16MiB"', 'buffer = "much"', 22, '"much" is no number of bytes'),
         ("since = 2026-01-01", 'since = "soon"', 26, '"soon" is no date'),
         ('rate = "20MB/s"', 'auto = "no"', 28, "auto='no' is neither true nor false"),
-        (', topic = "orders.dlq"', "", 30, "from names no topic"),
+        (
+            ', topic = "orders.dlq"',
+            "",
+            30,
+            "from has no place: give one of topic",
+        ),
         ('flow = "mirror"', 'flow = "miror"', 37, 'Did you mean "mirror"'),
         ('flow = "mirror"', 'flow = "same"', 37, '"same" is no flow of the kind copy'),
         ('topics = ["a", "c"]', 'topics = ["a"]', 39, "from has 2 topics and to 1"),

@@ -1,0 +1,79 @@
+"""Opening tables and catalogs: delta-rs and pyiceberg are asked for here, when they are needed.
+
+Without Spark, so that readers can do without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from parley.errors import LakeError, NotInstalledError
+from parley.spark.lakes.iceberg_options import secrets_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+def open_delta(
+    where: str, storage: Mapping[str, str], version: int | None = None
+) -> DeltaTable | None:
+    """Return a new handle of a Delta table, as it is now or was at a version; None where there is
+    none. Raises LakeError.
+    """
+    try:
+        import deltalake
+        from deltalake.exceptions import TableNotFoundError
+    except ModuleNotFoundError:
+        raise NotInstalledError("deltalake", "delta") from None
+    try:
+        return deltalake.DeltaTable(where, version=version, storage_options=dict(storage) or None)
+    except TableNotFoundError:
+        return None
+    except Exception as error:
+        raise LakeError(
+            f"the table {where} cannot be opened: {said(error)}. Look at path and "
+            "the options storage.*; a table of a newer Delta may need a newer deltalake"
+        ) from error
+
+
+def load_catalog(where: str, name: str | None, properties: Mapping[str, str]) -> Catalog:
+    """Return the Iceberg catalog of a table. Raises LakeError."""
+    try:
+        from pyiceberg import catalog
+    except ModuleNotFoundError:
+        raise NotInstalledError("pyiceberg", "iceberg") from None
+    try:
+        return catalog.load_catalog(name, **properties)
+    except Exception as error:
+        raise unreachable(where, error, secrets_of(properties)) from error
+
+
+def load_iceberg(where: str, catalog: Catalog, secrets: Iterable[str]) -> Table | None:
+    """Return a table as its catalog has it; None where it has none. Raises LakeError."""
+    from pyiceberg.exceptions import NoSuchTableError
+
+    try:
+        return catalog.load_table(where)
+    except NoSuchTableError:
+        return None
+    except Exception as error:
+        raise unreachable(where, error, secrets) from error
+
+
+def unreachable(where: str, error: Exception, secrets: Iterable[str]) -> LakeError:
+    """Return the error for an Iceberg table that cannot be opened."""
+    return LakeError(
+        f"the table {where} cannot be opened: {said(error, secrets)}. Look at the options "
+        "catalog and catalog.*, and at .pyiceberg.yaml"
+    )
+
+
+def said(error: Exception, secrets: Iterable[str] = ()) -> str:
+    """Return what a lake's library says, on one line and without secrets."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(". ")
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
