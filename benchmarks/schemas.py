@@ -178,7 +178,16 @@ def json_texts(rows: Sequence[dict[str, object]]) -> dict[str, Callable[[], int]
         found: int = pyarrow.json.read_json(io.BytesIO(b"\n".join(texts)), options).num_rows
         return found
 
+    writing = ColumnEncoder(None, schema=reader, value_format="json", framing="none")
+    columns = whole.decode_values(column).array
+
+    def encode_with_json() -> int:
+        found = columns.slice(0, len(few)).to_pylist()
+        return len([json.dumps(one, separators=(",", ":"), default=str).encode() for one in found])
+
     return {
+        "json encoded: 10 fields": lambda: len(writing.encode_values(columns).array),
+        "json encoded: to_pylist, then json.dumps": encode_with_json,
         "json: 10 fields": lambda: decoded(whole, column),
         "json: 2 of 10 fields": lambda: decoded(two, column),
         "json: pyarrow.json, messages joined by newlines": with_pyarrow,

@@ -28,6 +28,18 @@ pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(found)
 }
 
+/// Appends the text of bytes.
+pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+    const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let sign = if place <= chunk.len() { SIGNS[bits >> (18 - 6 * place) & 63] } else { b'=' };
+            out.push(sign);
+        }
+    }
+}
+
 fn sextet(byte: u8) -> Option<u32> {
     Some(u32::from(match byte {
         b'A'..=b'Z' => byte - b'A',

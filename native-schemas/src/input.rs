@@ -90,8 +90,29 @@ impl<'a> Input<'a> {
         (start.try_into().unwrap_or(0), end.try_into().unwrap_or(0))
     }
 
+    /// Returns a whole number of so many bytes.
     #[inline]
-    pub fn bytes<T: Copy + TryInto<usize>>(&self, row: usize) -> &'a [u8] {
+    pub fn whole(&self, width: usize, row: usize) -> i64 {
+        match width {
+            1 => i64::from(self.value::<i8>(row)),
+            2 => i64::from(self.value::<i16>(row)),
+            4 => i64::from(self.value::<i32>(row)),
+            _ => self.value(row),
+        }
+    }
+
+    /// Returns a text or bytes; `wide` says that offsets have 64 bits.
+    #[inline]
+    pub fn var(&self, wide: bool, row: usize) -> &'a [u8] {
+        if wide {
+            self.bytes::<i64>(row)
+        } else {
+            self.bytes::<i32>(row)
+        }
+    }
+
+    #[inline]
+    fn bytes<T: Copy + TryInto<usize>>(&self, row: usize) -> &'a [u8] {
         let (start, end) = self.span::<T>(row);
         if end <= start {
             return &[];

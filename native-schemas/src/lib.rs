@@ -1,4 +1,5 @@
-//! The compiled decoder of Avro and JSON: messages to the columns of a reader's schema.
+//! The compiled decoder of Avro and JSON: messages to the columns of a reader's schema; and what writes columns as
+//! such messages.
 //!
 //! What a schema means is decided in Python (parley/serdes), once for this decoder and for the
 //! reference; here plans are carried out. Each writer's plan fills the same columns, so
@@ -19,6 +20,7 @@ mod plan;
 mod read;
 mod scan;
 mod write;
+mod write_json;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -34,9 +36,10 @@ use json::Shape;
 use read::Node;
 use scan::Prefix;
 use write::Write;
+use write_json::Json;
 
 /// As in parley/serdes/native.py.
-const CONTRACT: u32 = 1;
+const CONTRACT: u32 = 2;
 
 pyo3::create_exception!(_native, Unsupported, PyValueError, "A plan that only the reference carries out.");
 
@@ -181,13 +184,24 @@ fn decode_rows(
 
 /// What writes columns of one type.
 #[pyclass(frozen, module = "parley.serdes._native")]
-struct Writing(Write);
+struct Writing(Written);
+
+enum Written {
+    Avro(Write),
+    Json(Json),
+}
 
 #[pymethods]
 impl Writing {
     #[new]
     fn new(plan: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Write::parse(plan, 0).map(Writing)
+        let (name, inner): (String, Bound<'_, PyAny>) = plan.extract()?;
+        match name.as_str() {
+            "avro" => Write::parse(&inner, 0).map(Written::Avro),
+            "json" => Json::parse(&inner, 0).map(Written::Json),
+            _ => Err(PyValueError::new_err(format!("nothing writes {name}"))),
+        }
+        .map(Writing)
     }
 }
 
@@ -199,8 +213,18 @@ fn encode<'py>(
     column: &Bound<'py, PyCapsule>,
     prefix: &[u8],
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let writer = writing.0.bind(Input::of(column)?)?;
-    match detached(py, || Ok(write::write(&writer, prefix).ok()))? {
+    let input = Input::of(column)?;
+    let made = match &writing.0 {
+        Written::Avro(avro) => {
+            let writer = avro.bind(input)?;
+            detached(py, || Ok(write::write(&writer, prefix).ok()))?
+        }
+        Written::Json(json) => {
+            let writer = json.bind(input)?;
+            detached(py, || Ok(write::write(&writer, prefix).ok()))?
+        }
+    };
+    match made {
         Some(made) => arrow::export(py, Column::Var(made)).map(Some),
         None => Ok(None),
     }

@@ -39,6 +39,52 @@ pub fn timestamp(text: &[u8]) -> Option<i64> {
     Some(since * MICROS + fraction)
 }
 
+/// Appends the date of a day since 1970; None where its year has not four digits.
+pub fn write_date(day: i64, out: &mut Vec<u8>) -> Option<()> {
+    // eras of 400 years that begin in March: the day that is not in each year is the last
+    let since = day.checked_add(719_468)?;
+    let (era, of_era) = (since.div_euclid(146_097), since.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let of_march = (5 * of_year + 2) / 153;
+    let month = if of_march < 10 { of_march + 3 } else { of_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    if !(1..=9_999).contains(&year) {
+        return None;
+    }
+    digits(year, 4, out);
+    out.push(b'-');
+    digits(month, 2, out);
+    out.push(b'-');
+    digits(of_year - (153 * of_march + 2) / 5 + 1, 2, out);
+    Some(())
+}
+
+/// Appends a moment, given in microseconds since 1970; None where its year has not four digits.
+pub fn write_timestamp(micros: i64, out: &mut Vec<u8>) -> Option<()> {
+    let (seconds, rest) = (micros.div_euclid(MICROS), micros.rem_euclid(MICROS));
+    let (day, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    write_date(day, out)?;
+    out.push(b'T');
+    digits(second / 3_600, 2, out);
+    out.push(b':');
+    digits(second / 60 % 60, 2, out);
+    out.push(b':');
+    digits(second % 60, 2, out);
+    if rest > 0 {
+        out.push(b'.');
+        digits(rest, 6, out);
+    }
+    out.push(b'Z');
+    Some(())
+}
+
+fn digits(value: i64, count: u32, out: &mut Vec<u8>) {
+    for place in (0..count).rev() {
+        out.push(b'0' + (value / 10i64.pow(place) % 10) as u8);
+    }
+}
+
 /// Returns the seconds by which a zone is before UTC.
 fn offset(zone: &[u8]) -> Option<i64> {
     let (sign, rest) = match zone {

@@ -10,7 +10,7 @@ use crate::columns::Var;
 use crate::input::Input;
 use crate::Unsupported;
 
-const MAX_DEPTH: usize = 100;
+pub const MAX_DEPTH: usize = 100;
 
 /// What writes a column of one type as a schema says.
 pub enum Write {
@@ -60,6 +60,14 @@ pub enum Field {
 
 /// A value does not fit; the reference finds out why.
 pub struct Misfit;
+
+/// What writes rows of a column.
+pub trait Rows {
+    fn len(&self) -> usize;
+    fn is_valid(&self, row: usize) -> bool;
+    /// Appends the data of a row.
+    fn row(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Misfit>;
+}
 
 /// A plan together with the arrays that it reads.
 pub struct Writer<'a> {
@@ -151,9 +159,16 @@ impl Write {
     }
 }
 
-impl Writer<'_> {
-    /// Appends the datum of a row.
-    pub fn row(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Misfit> {
+impl Rows for Writer<'_> {
+    fn len(&self) -> usize {
+        self.input.len()
+    }
+
+    fn is_valid(&self, row: usize) -> bool {
+        self.input.is_valid(row)
+    }
+
+    fn row(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Misfit> {
         let there = self.input.is_valid(row);
         if let Write::Optional { null, branch, .. } = self.write {
             if there {
@@ -170,7 +185,7 @@ impl Writer<'_> {
             Write::Null | Write::Optional { .. } => {}
             Write::Bool => out.push(u8::from(self.input.boolean(row))),
             Write::Whole { width, divide, short } => {
-                let value = self.whole(*width, row);
+                let value = self.input.whole(*width, row);
                 if value % divide != 0 {
                     return Err(Misfit);
                 }
@@ -188,7 +203,7 @@ impl Writer<'_> {
                 out.extend_from_slice(&f64::from(self.input.value::<f32>(row)).to_le_bytes());
             }
             Write::Bytes { wide, text } => {
-                let found = self.bytes(*wide, row);
+                let found = self.input.var(*wide, row);
                 if *text && std::str::from_utf8(found).is_err() {
                     return Err(Misfit);
                 }
@@ -196,14 +211,14 @@ impl Writer<'_> {
                 out.extend_from_slice(found);
             }
             Write::Fixed { wide, size } => {
-                let found = self.bytes(*wide, row);
+                let found = self.input.var(*wide, row);
                 if found.len() != *size {
                     return Err(Misfit);
                 }
                 out.extend_from_slice(found);
             }
             Write::Enum { wide, symbols } => {
-                let place = symbols.get(self.bytes(*wide, row)).ok_or(Misfit)?;
+                let place = symbols.get(self.input.var(*wide, row)).ok_or(Misfit)?;
                 number(out, *place);
             }
             Write::Decimal { bound, size } => return decimal(self.input.value(row), *bound, *size, out),
@@ -231,31 +246,14 @@ impl Writer<'_> {
         }
         Ok(())
     }
-
-    fn whole(&self, width: usize, row: usize) -> i64 {
-        match width {
-            1 => i64::from(self.input.value::<i8>(row)),
-            2 => i64::from(self.input.value::<i16>(row)),
-            4 => i64::from(self.input.value::<i32>(row)),
-            _ => self.input.value(row),
-        }
-    }
-
-    fn bytes(&self, wide: bool, row: usize) -> &[u8] {
-        if wide {
-            self.input.bytes::<i64>(row)
-        } else {
-            self.input.bytes::<i32>(row)
-        }
-    }
 }
 
-/// Makes messages of all rows: a prefix and the datum, null for null.
-pub fn write(writer: &Writer, prefix: &[u8]) -> Result<Var, Misfit> {
-    let rows = writer.input.len();
+/// Makes messages of all rows: a prefix and the data, null for null.
+pub fn write(writer: &impl Rows, prefix: &[u8]) -> Result<Var, Misfit> {
+    let rows = writer.len();
     let mut made = Var::new(rows);
     for row in 0..rows {
-        if !writer.input.is_valid(row) {
+        if !writer.is_valid(row) {
             made.null();
             continue;
         }

@@ -21,7 +21,7 @@ from parley.serdes.scanned import Scanned
 Plan: TypeAlias = tuple[object, ...]
 """A name and what belongs to it; native-schemas/src/plan.rs reads it."""
 
-CONTRACT = 1
+CONTRACT = 2
 """Counts what the module and this file agree upon."""
 REMEDY = 'pip install --upgrade "kafka-parley[schemas]"'
 PURE_COST = "typed values take 50 to 100 times the processor time to decode"
@@ -136,10 +136,12 @@ class NativeDecoder:
 
 
 class NativeWriting:
-    """Writes columns of one type by a plan. Raises Unsupported for one that is nested too deep."""
+    """Writes columns of one type by a plan of a format. Raises Unsupported for one that is nested
+    too deep.
+    """
 
-    def __init__(self, plan: Plan) -> None:
-        self._writing = _native.Writing(plan)
+    def __init__(self, value_format: str, plan: Plan) -> None:
+        self._writing = _native.Writing((value_format, plan))
 
     def encode(self, column: pa.Array, prefix: bytes) -> pa.Array | None:
         """Return the messages of a column; None where a value does not fit."""

@@ -32,7 +32,7 @@ def writing_of(kind: pa.DataType, schema: AvroType) -> NativeWriting | None:
     if native.why_reference is not None:
         return None
     try:
-        return NativeWriting(_plan(kind, schema))
+        return NativeWriting("avro", _plan(kind, schema))
     except (_Reference, native.Unsupported):
         return None
 

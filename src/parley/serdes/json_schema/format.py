@@ -18,9 +18,17 @@ from parley.serdes.formats import CompiledColumns, GroupDecoder, ValueFormat
 from parley.serdes.frames import Buffer
 from parley.serdes.json_schema.derive import json_schema
 from parley.serdes.json_schema.native import decoder_of
+from parley.serdes.json_schema.native_writing import writing_of
 from parley.serdes.json_schema.reading import read_json
 from parley.serdes.json_schema.shapes import Kind, Shape, arrow_type, parse_shape
-from parley.serdes.json_schema.writing import Convert, compile_column, compile_writer, json_text
+from parley.serdes.json_schema.writing import (
+    Convert,
+    column_shape,
+    compile_column,
+    compile_writer,
+    json_text,
+)
+from parley.serdes.native import NativeWriting
 from parley.serdes.schemas import NamedSchema, Schema
 from parley.types import Names, texts
 
@@ -37,7 +45,7 @@ class JsonFormat:
     ) -> None:
         self._shape = parse_shape(schema.text, references)
         self._write = compile_writer(self._shape)
-        self._columns: dict[pa.DataType, Convert] = {}
+        self._columns: dict[pa.DataType, tuple[Convert, NativeWriting | None]] = {}
 
     @classmethod
     def derived(cls, kind: pa.DataType, name: str) -> Schema:
@@ -48,11 +56,20 @@ class JsonFormat:
         """Return the text of a value."""
         return json_text(self._write(value))
 
+    def encode_messages(self, array: pa.Array, prefix: bytes) -> pa.Array | None:
+        """Return messages of a prefix and the text of each row; None where only Python can."""
+        _, writing = self._compiled(array.type)
+        return None if writing is None else writing.encode(array, prefix)
+
+    def _compiled(self, kind: pa.DataType) -> tuple[Convert, NativeWriting | None]:
+        if kind not in self._columns:
+            shape = column_shape(kind, self._shape)
+            self._columns[kind] = compile_column(shape), writing_of(kind, shape)
+        return self._columns[kind]
+
     def encode_column(self, array: pa.Array) -> list[bytes | None]:
         """Return the text of each row, None for null."""
-        convert = self._columns.get(array.type)
-        if convert is None:
-            convert = self._columns[array.type] = compile_column(array.type, self._shape)
+        convert, _ = self._compiled(array.type)
         return each_row(array.to_pylist(), lambda value: json_text(convert(value)))
 
     def decode(

@@ -41,12 +41,19 @@ def compile_writer(shape: Shape) -> Convert:
     return _Writers(from_columns=False).writer(shape)
 
 
-def compile_column(kind: pa.DataType, shape: Shape) -> Convert:
-    """Return what makes the JSON value of a column's row, as `to_pylist` has it.
+def compile_column(shape: Shape) -> Convert:
+    """Return what makes the JSON value of a column's row, as `to_pylist` has it, of the shape that
+    `column_shape` returns.
+    """
+    return _Writers(from_columns=True).writer(shape)
+
+
+def column_shape(kind: pa.DataType, shape: Shape) -> Shape:
+    """Return a schema's shape with the properties that a column of a type has.
 
     Raises SchemaError, which names the field, for a type that does not fit.
     """
-    return _Writers(from_columns=True).writer(_merged(kind, shape, ""))
+    return _merged(kind, shape, "")
 
 
 def _merged(kind: pa.DataType, shape: Shape, path: str) -> Shape:
@@ -110,6 +117,7 @@ class _Writers:
 
     def _object(self, shape: Shape) -> Convert:
         writers = {name: self.writer(one) for name, one in shape.fields.items()}
+        required = [name for name in shape.fields if name in shape.required]
 
         def convert(value: object) -> Json:
             if not isinstance(value, Mapping):
@@ -125,8 +133,8 @@ class _Writers:
                     raise fault.within(str(name)) from None
                 if made is not None or not self._from_columns:
                     found[str(name)] = made
-            for name in shape.required:
-                if found.get(name) is None and name in shape.fields:
+            for name in required:
+                if found.get(name) is None:
                     _require_nullable(shape.fields[name], name)
                     found[name] = None
             return found
