@@ -248,6 +248,15 @@ async def test_a_schema_that_is_newer_than_the_replay_is_refused(
     assert await replayed(cluster, first, name=to, to=to) == 0
 
 
+async def test_a_table_that_was_moved_is_still_the_same(
+    cluster: LocalCluster, tmp_path: Path, to: str
+) -> None:
+    folder = write_delta(tmp_path / "orders", orders(range(30)))
+    await replayed(cluster, typed(folder), name=to, to=to)
+    shutil.move(folder, tmp_path / "elsewhere")
+    assert await replayed(cluster, typed(str(tmp_path / "elsewhere")), name=to, to=to) == 0
+
+
 async def test_a_table_that_was_replaced_is_not_gone_on_with(
     cluster: LocalCluster, tmp_path: Path, to: str
 ) -> None:

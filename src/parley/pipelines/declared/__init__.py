@@ -9,8 +9,8 @@ that a pipeline goes on where it was.
 Map: `pipeline` is what users call, `blocking` its other form. `reading` makes `declaration` of a
 file: `lines` knows where a key stands, `keys` which there are, `secrets` resolves references,
 `streams` makes a query of them, `replays` a replay, both with what `surroundings` has of the file.
-`flows` are the kinds at work, `state` the folder in which runs of
-a pipeline know of each other. `trials` are the tests in a file, `testing` runs them.
+`flows` are the kinds at work, `state` the folder in which runs of a pipeline know of each other.
+`trials` are the tests in a file, `testing` runs them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ QUERIES = (INGEST, SQL)
 """Kinds that are Spark's streaming queries."""
 TABLES = ("delta", "iceberg")
 """Keys that name a table of a lake."""
-PIPELINE = ("name", "state")
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -105,6 +104,7 @@ _TO_TABLE = _same(
     *TABLES, "catalog", "storage", "partition-by", "evolve", "compact-every",
     "target-file-size",
 )  # fmt: skip
+PIPELINE = ("name", "state")
 FLOW = ("kind", "auto", "from", "to", "test")
 TEST: Keys = {"given": Key("given"), "expect": Key("expect"), "schemas": Key("schemas")}
 """Of a flow's table `test`."""

@@ -23,7 +23,7 @@ from parley.pipelines.queries.frames import check_output_mode, rows_of, writer_o
 from parley.pipelines.queries.options import COMPLETE, ISOLATION, QueryOptions
 from parley.pipelines.queries.session import SharedSession
 from parley.pipelines.replication.clusters import isolation_of
-from parley.pipelines.replication.plan import Finding, Plan, refuse
+from parley.pipelines.replication.plan import MOST_REPLICAS, Finding, Plan, refuse
 from parley.pipelines.replication.topics import carry_out
 from parley.pipelines.rights import READING, WRITING, rights_of
 from parley.spark.lakes.options import LakeOptions
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Positions = Mapping[TopicPartition, int]
-MOST_REPLICAS = 3
 NOTHING: Mapping[str, int] = {}
 LATER = "later"
 """A topic that is still to be created by another."""

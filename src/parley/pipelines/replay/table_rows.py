@@ -88,7 +88,6 @@ class TableRecords:
             schema = hashlib.sha256(f"{text.text}\n{ref!r}".encode()).hexdigest()[:32]
         return {
             "lake": self._snapshot.place.lake,
-            "name": self._snapshot.place.name,
             "id": self._snapshot.table_id,
             "version": self._snapshot.version,
             "where": self._table.where,

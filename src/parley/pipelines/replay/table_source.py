@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,11 +18,9 @@ from parley.pipelines.replay.table_options import ReplayedTable
 from parley.pipelines.replay.table_reading import SortedTable
 from parley.pipelines.replay.table_rows import TableRecords, milliseconds
 from parley.pipelines.replication.options import DROP
-from parley.pipelines.replication.plan import Plan, Topic
+from parley.pipelines.replication.plan import MOST_REPLICAS, Plan, Topic
 from parley.spark.lakes.snapshots import DELTA, ICEBERG, Place, Snapshot, open_snapshot
 from parley.types import ZERO_UUID
-
-MOST_REPLICAS = 3
 
 
 class TableSource:
@@ -71,9 +68,10 @@ class TableSource:
         self, settled: Settled, held: Mapping[int, Mark], there: ClusterMetadata
     ) -> Settled:
         settled.check(self._options)
-        begun: Mapping[str, Any] = settled.table or {}
-        if self._table.version is None and begun.get("version") != self._snapshot.version:
-            await self._open(begun.get("version"))
+        begun = settled.table or {}
+        version = begun.get("version")
+        if self._table.version is None and version != self._snapshot.version:
+            await self._open(version if isinstance(version, int) else None)
         if begun.get("id") != self._snapshot.table_id:
             raise LakeError(
                 f"the table {self._table.name} is another one than the replay "

@@ -26,6 +26,8 @@ OF_ONE_CLUSTER = frozenset(
     }
 )
 """Settings that name brokers, releases or storage of the source."""
+MOST_REPLICAS = 3
+"""Of a topic that is created without another one as its model."""
 _DAY_MS = 86_400_000
 
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,7 +20,7 @@ from parley.spark.lakes.opening import load_catalog, load_iceberg, open_delta, s
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from pyiceberg.table import Table
+    from pyiceberg.table import DataScan, Table
 
 DELTA, ICEBERG = "delta", "iceberg"
 
@@ -141,14 +141,14 @@ class _DeltaSnapshot(Snapshot):
 
     def _read(self, columns: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-        return iter(self._asked(names, where))
+        return self._asked(names, where)
 
-    def _asked(self, what: str, where: str | None) -> Any:
+    def _asked(self, what: str, where: str | None) -> Iterator[pa.RecordBatch]:
         from deltalake import QueryBuilder
 
         sql = f"select {what} from input" + ("" if where is None else f" where ({where})")
         found = QueryBuilder().register("input", self._table).execute(sql)
-        return pa.RecordBatchReader.from_stream(found)
+        return iter(pa.RecordBatchReader.from_stream(found))
 
 
 class _IcebergSnapshot(Snapshot):
@@ -165,7 +165,7 @@ class _IcebergSnapshot(Snapshot):
             return iter(())
         return iter(self._scan(tuple(columns), where).to_arrow_batch_reader())
 
-    def _scan(self, columns: tuple[str, ...], where: str | None) -> Any:
+    def _scan(self, columns: tuple[str, ...], where: str | None) -> DataScan:
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.expressions.parser import parse
 
