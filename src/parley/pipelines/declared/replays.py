@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from parley.errors import ConfigError
-from parley.pipelines.declared.keys import TABLES
-from parley.pipelines.declared.surroundings import Surroundings, Table, lake_settings
+from parley.pipelines.declared.surroundings import (
+    Surroundings,
+    Table,
+    lake_settings,
+    place_of,
+)
 from parley.pipelines.replay import ReplayedTable, ReplayOptions
 
 _OF_TABLES = ("order", "catalog", "storage", "version", "where", "to_value", "key", "timestamp")
@@ -13,12 +17,7 @@ _AS_DECLARED = {"to_value": "value"}
 
 def replay_options(name: str, options: Table, around: Surroundings) -> ReplayOptions:
     """Return the replay of a flow, of a topic or of a table."""
-    places = [place for place in ("topic", *TABLES) if place in options]
-    if len(places) != 1:
-        raise ConfigError(
-            f"from has {' and '.join(places) or 'no place'}: give one of topic, delta and iceberg"
-        )
-    (place,) = places
+    place = place_of(options, "from")
     if place == "topic":
         for key in _OF_TABLES:
             if key in options:

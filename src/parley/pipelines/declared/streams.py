@@ -13,6 +13,7 @@ from parley.pipelines.declared.surroundings import (
     Texts,
     as_text,
     lake_settings,
+    place_of,
 )
 from parley.pipelines.queries import APPEND, DELTA, ICEBERG, ISOLATION, TOPIC, QueryOptions, Sink
 from parley.spark.options.schema_table import DEAD_LETTER, FAIL, NULL
@@ -139,12 +140,7 @@ def _add_errors(found: dict[str, str], given: object) -> None:
 
 
 def _sink(options: Table, cluster: Texts, around: Surroundings) -> Sink:
-    places = [name for name in ("topic", *_LAKES) if name in options]
-    if len(places) != 1:
-        raise ConfigError(
-            f"to has {' and '.join(places) or 'no place'}: give one of topic, delta and iceberg"
-        )
-    (place,) = places
+    place = place_of(options, "to")
     if place != "topic":
         return _table(place, options, around)
     _refuse(options, _OF_TABLES, "tables")

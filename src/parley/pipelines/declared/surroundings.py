@@ -81,6 +81,18 @@ def declared_registry(settings: Mapping[str, object]) -> Registry:
     return Registry(options, found)
 
 
+def place_of(options: Table, side: str) -> str:
+    """Return which of topic, delta and iceberg a side of a flow has. Raises ConfigError where it is
+    not one.
+    """
+    places = [place for place in ("topic", *TABLES) if place in options]
+    if len(places) != 1:
+        raise ConfigError(
+            f"{side} has {' and '.join(places) or 'no place'}: give one of topic, delta and iceberg"
+        )
+    return places[0]
+
+
 def lake_settings(lake: str, options: Table) -> tuple[str | None, dict[str, str]]:
     """Take what is said of a table's lake out of options: return the catalog's name, and the
     settings that go to the lake's library.

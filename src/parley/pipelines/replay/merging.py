@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parley.client import AsyncClient, FetchedBatch, FetchOptions, PartitionRange, TopicPartition
+from parley.pipelines.replay.news import News
 from parley.pipelines.replay.rows import TIME
 
 Prepare = Callable[[FetchedBatch, int], pa.RecordBatch]
@@ -77,8 +78,7 @@ class Merge:
         self._ranges = {tp: found for tp, found in ranges.items() if _is_left(found)}
         self._lanes = {tp: _Lane() for tp in self._ranges}
         self._limit = max(_LEAST_BYTES, buffer_bytes // max(1, len(self._lanes)))
-        self._news = asyncio.Event()
-        self._woken = False
+        self._news = News()
         self._failure: BaseException | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -106,8 +106,7 @@ class Merge:
 
     def wake(self) -> None:
         """Let `rows` return now."""
-        self._woken = True
-        self._news.set()
+        self._news.wake()
 
     async def rows(self, until: float | None) -> pa.RecordBatch | None:
         """Return what comes next, in the order of times; None at the end, at the time `until` of
@@ -118,14 +117,7 @@ class Merge:
                 raise self._failure
             if (found := self._ready()) is not None or self.is_over:
                 return found
-            try:
-                async with asyncio.timeout_at(until):
-                    await self._news.wait()
-            except TimeoutError:
-                return None
-            self._news.clear()
-            if self._woken:
-                self._woken = False
+            if not await self._news.wait(until):
                 return None
 
     def _floor_ms(self) -> int | None:
@@ -156,14 +148,14 @@ class Merge:
                 rows = self._prepare(found, lane.last_ms)
                 if rows.num_rows:
                     lane.put(rows)
-                    self._news.set()
+                    self._news.come()
         lane.is_over = True
-        self._news.set()
+        self._news.come()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failure = self._failure or error
-            self._news.set()
+            self._news.come()
 
 
 def _is_left(found: PartitionRange) -> bool:

@@ -10,6 +10,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from parley.pipelines.replay.news import News
 from parley.pipelines.replay.rows import TIME
 from parley.pipelines.replay.sorting import Sorter
 from parley.pipelines.replay.table_rows import TableRecords
@@ -35,8 +36,8 @@ class SortedTable:
         self._sorter = Sorter(records.sorted_by, max(1, buffer_bytes // 4))
         self._sorted: Iterator[pa.RecordBatch] | None = None
         self._work: asyncio.Task[pa.RecordBatch | None] | None = None
-        self._news = asyncio.Event()
-        self._woken = self._stopped = False
+        self._news = News()
+        self._stopped = False
         self.is_over = False
         """Whether every row was handed out."""
 
@@ -57,8 +58,7 @@ class SortedTable:
 
     def wake(self) -> None:
         """Let `rows` return now."""
-        self._woken = True
-        self._news.set()
+        self._news.wake()
 
     async def rows(self, until: float | None) -> pa.RecordBatch | None:
         """Return what comes next; None at the end, at the time `until` of the loop, or after
@@ -73,20 +73,13 @@ class SortedTable:
                     return None
                 self._begin()
                 return found
-            try:
-                async with asyncio.timeout_at(until):
-                    await self._news.wait()
-            except TimeoutError:
-                return None
-            self._news.clear()
-            if self._woken:
-                self._woken = False
+            if not await self._news.wait(until):
                 return None
         return None
 
     def _begin(self) -> None:
         self._work = asyncio.ensure_future(asyncio.to_thread(self._following))
-        self._work.add_done_callback(lambda _: self._news.set())
+        self._work.add_done_callback(lambda _: self._news.come())
 
     # -- in a thread -------------------------------------------------------------------------------
 
