@@ -42,11 +42,11 @@ def open_delta(
 def load_catalog(where: str, name: str | None, properties: Mapping[str, str]) -> Catalog:
     """Return the Iceberg catalog of a table. Raises LakeError."""
     try:
-        from pyiceberg import catalog
+        from pyiceberg.catalog import load_catalog as load
     except ModuleNotFoundError:
         raise NotInstalledError("pyiceberg", "iceberg") from None
     try:
-        return catalog.load_catalog(name, **properties)
+        return load(name, **properties)
     except Exception as error:
         raise unreachable(where, error, secrets_of(properties)) from error
 
