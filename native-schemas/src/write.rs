@@ -63,8 +63,7 @@ pub struct Misfit;
 
 /// What writes rows of a column.
 pub trait Rows {
-    fn len(&self) -> usize;
-    fn is_valid(&self, row: usize) -> bool;
+    fn input(&self) -> &Input<'_>;
     /// Appends the data of a row.
     fn row(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Misfit>;
 }
@@ -160,12 +159,8 @@ impl Write {
 }
 
 impl Rows for Writer<'_> {
-    fn len(&self) -> usize {
-        self.input.len()
-    }
-
-    fn is_valid(&self, row: usize) -> bool {
-        self.input.is_valid(row)
+    fn input(&self) -> &Input<'_> {
+        &self.input
     }
 
     fn row(&self, row: usize, out: &mut Vec<u8>) -> Result<(), Misfit> {
@@ -250,10 +245,10 @@ impl Rows for Writer<'_> {
 
 /// Makes messages of all rows: a prefix and the data, null for null.
 pub fn write(writer: &impl Rows, prefix: &[u8]) -> Result<Var, Misfit> {
-    let rows = writer.len();
+    let rows = writer.input().len();
     let mut made = Var::new(rows);
     for row in 0..rows {
-        if !writer.is_valid(row) {
+        if !writer.input().is_valid(row) {
             made.null();
             continue;
         }

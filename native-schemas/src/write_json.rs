@@ -43,11 +43,11 @@ pub enum Json {
 pub struct Property {
     /// The name as a text of JSON, and a colon.
     name: Vec<u8>,
-    /// Whether null is written where the value is missing; None where that does not fit, or is left out.
     null: Absent,
     inner: Json,
 }
 
+/// What is written where there is no value.
 #[derive(Clone, Copy)]
 enum Absent {
     LeftOut,
@@ -135,12 +135,8 @@ impl Json {
 }
 
 impl Rows for JsonWriter<'_> {
-    fn len(&self) -> usize {
-        self.input.len()
-    }
-
-    fn is_valid(&self, row: usize) -> bool {
-        self.input.is_valid(row)
+    fn input(&self) -> &Input<'_> {
+        &self.input
     }
 
     /// Appends the text of a row; null where there is no value.
@@ -288,11 +284,13 @@ fn whole(value: i64, bits: u32, out: &mut Vec<u8>) -> Result<(), Misfit> {
 
 /// Appends the shortest digits that stand for a number, laid out as Python's repr does.
 fn real(value: f64, out: &mut Vec<u8>) {
-    let mut text = format!("{value:e}");
-    if let Some(even) = even(value, &text) {
-        text = even;
+    let shortest = format!("{value:e}");
+    let exact;
+    let (mut digits, mut exponent) = parts(&shortest);
+    if let Some(found) = even(value, digits, exponent) {
+        exact = found;
+        (digits, exponent) = parts(&exact);
     }
-    let (digits, exponent) = parts(&text);
     let digits = match digits.strip_prefix('-') {
         Some(rest) => {
             out.push(b'-');
@@ -330,8 +328,7 @@ fn real(value: f64, out: &mut Vec<u8>) {
 
 /// Returns the text that ends with an even digit where a number lies in the middle of two shortest ones: Python takes
 /// that one, and so does exact formatting.
-fn even(value: f64, text: &str) -> Option<String> {
-    let (digits, exponent) = parts(text);
+fn even(value: f64, digits: &str, exponent: i32) -> Option<String> {
     let places = digits.split_once('.').map_or(0, |(_, rest)| rest.len());
     let decimals = i32::try_from(places).unwrap_or(0) - exponent;
     // in the middle of two numbers with so many decimals lie only multiples of this power of two

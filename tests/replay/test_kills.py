@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -44,26 +45,33 @@ def test_kill_9_loses_and_doubles_nothing(old: str, new: str, seed: int) -> None
         begin = partial(
             start, "process.py", source.bootstrap_servers, target.bootstrap_servers, TOPIC, TO
         )
-        for _ in range(KILLS):
-            process = begin("4000")  # 15 s, if nobody killed it
-            wanted = copied(target, (TO, PARTITIONS)) + chance.randrange(RECORDS // KILLS // 2)
-            kill_at(process, target, (TO, PARTITIONS), wanted)
-        process = begin("1e9")
-        _, errors = process.communicate(timeout=GENEROUS_S)
-        assert process.returncode == 0, errors
+        steps = [chance.randrange(RECORDS // KILLS // 2) for _ in range(KILLS)]
+        kill_often(begin, "4000", target, (TO, PARTITIONS), steps)  # 15 s, if nobody killed it
         before, after = read(source, PARTITIONS), read(target, PARTITIONS, topic=TO)
         unmarked = [[{**row, "headers": row["headers"][:-1]} for row in rows] for rows in after]
         assert kept(before) == kept(unmarked)
 
 
-def kill_at(
-    process: subprocess.Popen[str], target: LocalCluster, to: tuple[str, int], wanted: int
+def kill_often(
+    begin: Callable[[str], subprocess.Popen[str]],
+    rate: str,
+    target: LocalCluster,
+    to: tuple[str, int],
+    steps: Iterable[int],
 ) -> None:
-    """Kill a replay that still runs when its topic has so many offsets."""
-    eventually(lambda: copied(target, to) >= wanted or process.poll() is not None)
-    assert process.poll() is None, process.communicate()[1]
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    """Begin a replay, and kill it while it runs when its topic has so many offsets more, for each
+    of some steps; then let one run to its end.
+    """
+    for step in steps:
+        process = begin(rate)
+        wanted = copied(target, to) + step
+        eventually(lambda: copied(target, to) >= wanted or process.poll() is not None)  # noqa: B023
+        assert process.poll() is None, process.communicate()[1]
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    process = begin("1e9")
+    _, errors = process.communicate(timeout=GENEROUS_S)
+    assert process.returncode == 0, errors
 
 
 def copied(target: LocalCluster, to: tuple[str, int]) -> int:

@@ -12,9 +12,8 @@ import pytest
 from parley.devcluster import LocalCluster
 
 from ..replication.sides import read
-from ..support import GENEROUS_S
 from .lakes import CITIES, TO, orders, write_delta
-from .test_kills import copied, kill_at, start
+from .test_kills import kill_often, start
 
 ROWS, KILLS, PARTITIONS = 9_000, 5, 3
 
@@ -30,13 +29,8 @@ def test_kill_9_loses_and_doubles_no_row(tmp_path: Path, release: str, seed: int
     with LocalCluster(1, release) as target:
         target.create_topic(TO, partitions=PARTITIONS)
         begin = partial(start, "table_process.py", target.bootstrap_servers, folder, TO)
-        for _ in range(KILLS):
-            process = begin("200000")  # 5 s, if nobody killed it
-            wanted = copied(target, (TO, PARTITIONS)) + chance.randrange(ROWS // KILLS // 2)
-            kill_at(process, target, (TO, PARTITIONS), wanted)
-        process = begin("1e9")
-        _, errors = process.communicate(timeout=GENEROUS_S)
-        assert process.returncode == 0, errors
+        steps = [chance.randrange(ROWS // KILLS // 2) for _ in range(KILLS)]
+        kill_often(begin, "200000", target, (TO, PARTITIONS), steps)  # 5 s, if nobody killed it
         after = read(target, PARTITIONS, topic=TO)
     values = [[json.loads(row["value"]) for row in found] for found in after]
     assert sorted(value["id"] for found in values for value in found) == list(range(ROWS))

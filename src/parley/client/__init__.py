@@ -115,7 +115,7 @@ _OWN_NAMES = {
     "parley.registry.options": ("RegistryOptions",),
     "parley.serdes.encoder": ("ColumnEncoder", "EncodedValues"),
     "parley.serdes.formats": ("FORMATS",),
-    "parley.serdes.framing": ("FRAMINGS",),
+    "parley.serdes.framing": ("FRAMINGS", "WITHOUT_REGISTRY"),
     "parley.serdes.schemas": ("Schema",),
 }
 """The same of what only parley's upper layers use."""
@@ -273,7 +273,10 @@ if TYPE_CHECKING:
         EncodedValues as EncodedValues,
     )
     from parley.serdes.formats import FORMATS as FORMATS
-    from parley.serdes.framing import FRAMINGS as FRAMINGS
+    from parley.serdes.framing import (
+        FRAMINGS as FRAMINGS,
+        WITHOUT_REGISTRY as WITHOUT_REGISTRY,
+    )
     from parley.serdes.schemas import Schema as Schema
     from parley.types import (
         Node as Node,

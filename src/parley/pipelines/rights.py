@@ -26,10 +26,17 @@ async def rights_of(
     writes: Mapping[str, Operations] | None = None,
 ) -> tuple[Finding, ...]:
     """Return what the users of both sides may do, of what they need on topics that are there."""
-    found = compared("source", reads, await source.authorized_operations(list(reads)))
+    found = await rights_on("source", source, reads)
     if target is not None and writes:
-        found += compared("target", writes, await target.authorized_operations(list(writes)))
+        found += await rights_on("target", target, writes)
     return found
+
+
+async def rights_on(
+    side: str, client: AsyncClient, needed: Mapping[str, Operations]
+) -> tuple[Finding, ...]:
+    """Return the same of one side."""
+    return compared(side, needed, await client.authorized_operations(list(needed)))
 
 
 def compared(

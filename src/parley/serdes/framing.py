@@ -27,6 +27,8 @@ FRAMINGS: Mapping[str, Callable[[], Framing]] = {
 """Name -> what makes the framing with its defaults."""
 IN_HEADERS = frozenset((Confluent.name, ConfluentHeader.name, ApicurioHeaders.name))
 """The framings that look at a record's headers."""
+WITHOUT_REGISTRY = frozenset((Bare.name, SingleObject.name))
+"""The framings that name no schema of a registry."""
 
 
 def framing(name: str) -> Framing:

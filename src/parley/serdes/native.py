@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -148,6 +148,26 @@ class NativeWriting:
         _, capsule = column.__arrow_c_array__()
         made = _native.encode(self._writing, capsule, prefix)
         return None if made is None else pa.array(_Exported(pa.binary(), made))
+
+
+class OnlyReference(Exception):
+    """Only the reference writes this."""
+
+
+WIDTHS = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8}
+"""Bytes of the whole numbers that plans of writing know."""
+
+
+def writing(value_format: str, plan: Callable[[], Plan]) -> NativeWriting | None:
+    """Return what writes columns by a plan; None where only the reference can: there is no compiled
+    module, or making the plan raises OnlyReference.
+    """
+    if why_reference is not None:
+        return None
+    try:
+        return NativeWriting(value_format, plan())
+    except (OnlyReference, Unsupported):
+        return None
 
 
 class _Exported:

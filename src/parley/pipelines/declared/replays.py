@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from parley.errors import ConfigError
 from parley.pipelines.declared.surroundings import (
+    CATALOG,
+    STORAGE,
     Surroundings,
     Table,
     lake_settings,
@@ -11,7 +13,8 @@ from parley.pipelines.declared.surroundings import (
 )
 from parley.pipelines.replay import ReplayedTable, ReplayOptions
 
-_OF_TABLES = ("order", "catalog", "storage", "version", "where", "to_value", "key", "timestamp")
+_AS_IT_IS = ("order", "version", "where", "key", "timestamp")
+_OF_TABLES = (*_AS_IT_IS, STORAGE, CATALOG, "to_value")
 _AS_DECLARED = {"to_value": "value"}
 
 
@@ -30,7 +33,7 @@ def replay_options(name: str, options: Table, around: Surroundings) -> ReplayOpt
 def _table(lake: str, options: Table, around: Surroundings) -> ReplayedTable:
     catalog, settings = lake_settings(lake, options)
     found: Table = {lake: around.table(lake, str(options.pop(lake))), "catalog": catalog}
-    for key in ("order", "version", "where", "key", "timestamp"):
+    for key in _AS_IT_IS:
         if key in options:
             found[key] = options.pop(key)
     value = options.pop("to_value", None)

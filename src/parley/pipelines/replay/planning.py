@@ -10,7 +10,7 @@ from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, TopicP
 from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
 from parley.pipelines.replication.plan import Finding, Plan, Topic, plan
 from parley.pipelines.replication.topics import describe_target, describe_topics
-from parley.pipelines.rights import READING, WRITING, compared, rights_of
+from parley.pipelines.rights import READING, WRITING, rights_of, rights_on
 from parley.versions import Feature
 
 
@@ -64,9 +64,7 @@ async def plan_target(
     findings = list(found.findings)
     if to in there.topics and not has_begun and not options.into_live:
         findings += await _of_rows(target, to, there.topics[to].partitions)
-    writes = {to: WRITING} if to in there.topics else {}
-    allowed = await target.authorized_operations(list(writes)) if writes else {}
-    rights = compared("target", writes, allowed)
+    rights = await rights_on("target", target, {to: WRITING}) if to in there.topics else ()
     return replace(found, findings=tuple(findings), rights=rights)
 
 

@@ -180,11 +180,11 @@ class AsyncReplay(AsyncJob):
         return [
             ReplayStatus(
                 TopicPartition(settled.topic, index),
-                held[index].next_offset if index in held else start,
+                settled.start(index, held),
                 end,
                 records.get(index, 0),
             )
-            for index, (start, end) in sorted(settled.ranges.items())
+            for index, (_, end) in sorted(settled.ranges.items())
         ]
 
     # -- inside ------------------------------------------------------------------------------------
@@ -192,7 +192,6 @@ class AsyncReplay(AsyncJob):
     async def _attempt(self, writing: Writing) -> None:
         settled = self._settled
         assert settled is not None  # `start` has run
-        before = {index: settled.start(index, writing.marks) for index in settled.ranges}
         rows = self._source.rows(settled, writing.marks)
         self._rows = rows
         try:
@@ -201,9 +200,12 @@ class AsyncReplay(AsyncJob):
         finally:
             self._rows = None
         if not writing.is_stopping:  # what has no records at the end is passed, too
-            held = before | {index: mark.next_offset for index, mark in writing.marks.items()}
-            ends = {index: end for index, (_, end) in settled.ranges.items() if held[index] < end}
-            await writing.commit({index: Mark(end) for index, end in ends.items()})
+            ends = {
+                index: Mark(end)
+                for index, (_, end) in settled.ranges.items()
+                if settled.start(index, writing.marks) < end
+            }
+            await writing.commit(ends)
 
     async def _look(self) -> ClusterMetadata:
         """Look at the source; return the target's metadata."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from parley.client import FORMATS, RegistryOptions, Schema
+from parley.client import FORMATS, WITHOUT_REGISTRY, RegistryOptions, Schema
 from parley.errors import ConfigError
 from parley.pipelines.checks import check_choice, check_number
 from parley.types import Names, texts
-
-_WITHOUT_REGISTRY = ("none", "single-object")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +89,7 @@ class ReplayedTable:
         if self.value_framing is None:
             framing = "none" if self.registry is None else "confluent-prefix"
             object.__setattr__(self, "value_framing", framing)
-        if self.registry is None and self.value_framing not in _WITHOUT_REGISTRY:
+        if self.registry is None and self.value_framing not in WITHOUT_REGISTRY:
             raise ConfigError(
                 f"value_framing={self.value_framing!r} names a schema of a registry: give registry"
             )

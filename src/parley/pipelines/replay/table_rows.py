@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parley.arrow import HEADERS_TYPE
-from parley.client import ColumnEncoder, EncodedValues, Schema, SchemaOptions, SchemaRegistryClient
+from parley.client import ColumnEncoder, EncodedValues, Schema, SchemaOptions
 from parley.errors import ConfigError, SchemaEncodeError, SchemaError, nearest_hint
 from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
 from parley.pipelines.replay.rows import (
@@ -26,6 +26,7 @@ from parley.pipelines.replay.rows import (
 from parley.pipelines.replay.table_options import ReplayedTable
 from parley.pipelines.replication.options import DROP
 from parley.pipelines.replication.rows import marked
+from parley.spark.clients import registry_for
 from parley.spark.lakes.snapshots import Snapshot
 
 KEY, VALUE, TIMESTAMP, HEADERS = "key", "value", "timestamp", "headers"
@@ -75,7 +76,8 @@ class TableRecords:
         used += [HEADERS] * self._has_headers
         self.reads = tuple(dict.fromkeys(name for name in used if name is not None))
         """The columns to read."""
-        self.sorted_by = tuple(f"{_SORTED}{at}" for at in range(len(self._ties(None))))
+        self._keys = self._sort_keys()
+        self.sorted_by = tuple(f"{_SORTED}{at}" for at in range(len(self._keys)))
         """The columns of what `of` returns that say which row comes first."""
 
     def settled(self) -> dict[str, object]:
@@ -87,7 +89,7 @@ class TableRecords:
             text, ref = self._encoder.written
             schema = hashlib.sha256(f"{text.text}\n{ref!r}".encode()).hexdigest()[:32]
         return {
-            "lake": self._snapshot.place.lake,
+            "lake": self._snapshot.place.lake.value,
             "id": self._snapshot.table_id,
             "version": self._snapshot.version,
             "where": self._table.where,
@@ -118,8 +120,11 @@ class TableRecords:
             columns[HEADERS] = headers
         if self._keeps_partition:
             columns["partition"] = batch.column("partition").cast(pa.int32())
-        for at, found in enumerate(self._ties({**_named(batch), **columns})):
-            columns[f"{_SORTED}{at}"] = found
+        named = {**_named(batch), **columns}
+        columns |= {
+            by: _comparable(named[name])
+            for by, name in zip(self.sorted_by, self._keys, strict=True)
+        }
         if self._is_origin_known:
             columns |= {f"_{name}_was": batch.column(name) for name in ORIGIN}
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -189,32 +194,23 @@ class TableRecords:
                 raise self._wrong(f"order names {name}, of the type {kind}, which has no order")
         return tuple(names)
 
-    def _ties(self, columns: dict[str, pa.Array] | None) -> list[pa.Array]:
-        """Return what rows are sorted by: rows that are equal in all of it are the same record."""
+    def _sort_keys(self) -> list[str]:
+        """Return the columns that rows are sorted by: rows that are equal in all of them are the
+        same record.
+        """
         names = list(self.order)
         if self._is_origin_known:
-            names += [name for name in ORIGIN if name not in names]
-        else:
-            names += [KEY, VALUE]
-            names += [TIMESTAMP] * (self.timestamp is not None)
-        if columns is None:
-            return [None] * (len(names) + self._sorts_headers)
-        found = [_comparable(columns[name]) for name in names]
-        if self._sorts_headers:
-            texts = [repr(one).encode() for one in columns[HEADERS].to_pylist()]
-            found.append(pa.array(texts, pa.binary()))
-        return found
-
-    @property
-    def _sorts_headers(self) -> bool:
-        return self._has_headers and not self._is_origin_known
+            return names + [name for name in ORIGIN if name not in names]
+        names += [KEY, VALUE]
+        names += [TIMESTAMP] * (self.timestamp is not None)
+        return names + [HEADERS] * self._has_headers
 
     # -- values ------------------------------------------------------------------------------------
 
     def _encoding(self, table: ReplayedTable, to: str, *, dry: bool) -> ColumnEncoder | None:
         if table.value_format is None:
             return None
-        registry = None if table.registry is None else SchemaRegistryClient(options=table.registry)
+        registry = None if table.registry is None else registry_for(table.registry)
         assert table.value_framing is not None  # the options settle it
         encoder = ColumnEncoder(
             registry,
@@ -330,6 +326,8 @@ def milliseconds(column: pa.Array) -> pa.Array:
 def _comparable(column: pa.Array) -> pa.Array:
     """Return a column that Arrow and Python sort alike."""
     kind = column.type
+    if pa.types.is_list(kind):  # headers
+        return pa.array([repr(one).encode() for one in column.to_pylist()], pa.binary())
     if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
         return column.cast(pa.int64())
     if pa.types.is_date32(kind):

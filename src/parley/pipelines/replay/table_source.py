@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from parley.client import AsyncClient, ClusterMetadata
-from parley.errors import LakeError, TopicRecreatedError
+from parley.client import AsyncClient, ClusterMetadata, TopicPartition
+from parley.errors import LakeError
 from parley.pipelines.replay.marks import Mark, Settled
 from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
 from parley.pipelines.replay.planning import plan_target
@@ -17,9 +17,12 @@ from parley.pipelines.replay.sources import Ranges
 from parley.pipelines.replay.table_options import ReplayedTable
 from parley.pipelines.replay.table_reading import SortedTable
 from parley.pipelines.replay.table_rows import TableRecords, milliseconds
+from parley.pipelines.replication.chunks import Position
+from parley.pipelines.replication.clusters import check_ids
 from parley.pipelines.replication.options import DROP
 from parley.pipelines.replication.plan import MOST_REPLICAS, Plan, Topic
-from parley.spark.lakes.snapshots import DELTA, ICEBERG, Place, Snapshot, open_snapshot
+from parley.spark.lakes.options import Kind
+from parley.spark.lakes.snapshots import Place, Snapshot, open_snapshot
 from parley.types import ZERO_UUID
 
 
@@ -31,8 +34,8 @@ class TableSource:
 
     def __init__(self, options: ReplayOptions, table: ReplayedTable) -> None:
         self._options, self._table = options, table
-        lake, name = (DELTA if table.delta else ICEBERG), table.name
-        self._place = Place(lake, name, table.settings, table.catalog)
+        lake = Kind.DELTA if table.delta else Kind.ICEBERG
+        self._place = Place(lake, table.name, table.settings, table.catalog)
         self._opened: Snapshot | None = None
         self._records: TableRecords | None = None
 
@@ -79,22 +82,15 @@ class TableSource:
                 "name, into another topic"
             )
         settled.check_table(self._options, (await self._read_with()).settled())
-        now = self._target_id(there)
-        if ZERO_UUID not in (now, settled.target_id) and now != settled.target_id:
-            raise TopicRecreatedError(
-                f"{self._options.to}: the topic of the target was deleted and created again since "
-                "the replay began. Replay under another name",
-                topic=str(self._options.to),
-                planned_id=settled.target_id,
-                found_id=now,
-            )
+        at = Position(settled.start(0, held), -1, ZERO_UUID, settled.target_id)
+        to = TopicPartition(str(self._options.to), 0)
+        check_ids(to, at, (ZERO_UUID, self._target_id(there)))
         return settled
 
     def rows(self, settled: Settled, held: Mapping[int, Mark]) -> SortedTable:
         assert self._records is not None  # settled or resumed
-        first = held[0].next_offset if 0 in held else settled.ranges[0][0]
         where, limit = self._table.where, self._options.buffer_bytes
-        return SortedTable(self._snapshot, self._records, where, first, limit)
+        return SortedTable(self._snapshot, self._records, where, settled.start(0, held), limit)
 
     async def close(self) -> None:
         self._opened = self._records = None
@@ -120,14 +116,13 @@ class TableSource:
         """Return the oldest time of all rows, None where there is none."""
         if records.timestamp is None:
             return None
-        found = [pc.min(milliseconds(times)) for times in self._column(records.timestamp)]
-        known = [one.cast(pa.int64()).as_py() for one in found if one.is_valid]
-        return min(known, default=None)
+        found = (pc.min(milliseconds(times)) for times in self._column(records.timestamp))
+        return min((one.cast(pa.int64()).as_py() for one in found if one.is_valid), default=None)
 
     def _partitions(self) -> int:
         """Return how many partitions the rows' numbers of them need."""
-        found = [pc.max(numbers).as_py() for numbers in self._column("partition")]
+        found = (pc.max(numbers).as_py() for numbers in self._column("partition"))
         return 1 + max((one for one in found if one is not None), default=0)
 
-    def _column(self, name: str) -> list[pa.Array]:
-        return [one.column(0) for one in self._snapshot.read((name,), self._table.where)]
+    def _column(self, name: str) -> Iterator[pa.Array]:
+        return (one.column(0) for one in self._snapshot.read((name,), self._table.where))

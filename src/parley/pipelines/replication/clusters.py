@@ -114,10 +114,7 @@ def check_same(
     ids: tuple[bytes, bytes],
 ) -> None:
     """Raise TopicRecreatedError where a topic of either cluster is another one by now."""
-    held = (position.topic_id, position.target_id)
-    for side, before, now in zip(("source", "target"), held, ids, strict=True):
-        if ZERO_UUID not in (before, now) and before != now:
-            raise _recreated(side, tp, position, before, now)
+    check_ids(tp, position, ids)
     leader = metadata[0].partition(tp)
     if (
         ids[0] == ZERO_UUID
@@ -125,6 +122,14 @@ def check_same(
         and rewound(position.leader_epoch, leader.leader_epoch)
     ):
         raise _recreated("source", tp, position, b"", b"")
+
+
+def check_ids(tp: TopicPartition, position: Position, ids: tuple[bytes, bytes]) -> None:
+    """Do the same by the topics' ids alone."""
+    held = (position.topic_id, position.target_id)
+    for side, before, now in zip(("source", "target"), held, ids, strict=True):
+        if ZERO_UUID not in (before, now) and before != now:
+            raise _recreated(side, tp, position, before, now)
 
 
 def _recreated(

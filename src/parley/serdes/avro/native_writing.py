@@ -14,14 +14,9 @@ from parley.serdes.avro.logical import time_type
 from parley.serdes.avro.model import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 from parley.serdes.avro.unions import members
 from parley.serdes.avro.writing import default_bytes
-from parley.serdes.native import NativeWriting, Plan
+from parley.serdes.native import WIDTHS, NativeWriting, OnlyReference, Plan
 
-_WIDTHS = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8}
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-
-class _Reference(Exception):
-    """Only the reference writes this."""
 
 
 def writing_of(kind: pa.DataType, schema: AvroType) -> NativeWriting | None:
@@ -29,12 +24,7 @@ def writing_of(kind: pa.DataType, schema: AvroType) -> NativeWriting | None:
 
     The type is one that the reference takes (`column_values.compile_column`).
     """
-    if native.why_reference is not None:
-        return None
-    try:
-        return NativeWriting("avro", _plan(kind, schema))
-    except (_Reference, native.Unsupported):
-        return None
+    return native.writing("avro", lambda: _plan(kind, schema))
 
 
 def _plan(kind: pa.DataType, schema: AvroType) -> Plan:
@@ -42,17 +32,17 @@ def _plan(kind: pa.DataType, schema: AvroType) -> Plan:
         return _optional(kind, schema)
     if pa.types.is_null(kind):
         if schema.kind != "null":
-            raise _Reference
+            raise OnlyReference
         return ("null",)
     if isinstance(schema, Record):
         return _record(kind, schema)
     if isinstance(schema, Array):
         if not pa.types.is_list(kind):
-            raise _Reference
+            raise OnlyReference
         return ("list", _plan(kind.value_type, schema.items))
     if isinstance(schema, Map):
         if kind.key_type != pa.string():
-            raise _Reference
+            raise OnlyReference
         return ("map", _plan(kind.item_type, schema.values))
     return _leaf(kind, schema)
 
@@ -60,7 +50,7 @@ def _plan(kind: pa.DataType, schema: AvroType) -> Plan:
 def _optional(kind: pa.DataType, union: Union) -> Plan:
     kept = members(union)
     if len(kept) != 1:
-        raise _Reference
+        raise OnlyReference
     kinds = [one.kind for one in union.branches]
     null = kinds.index("null") if "null" in kinds else None
     inner = ("null",) if pa.types.is_null(kind) else _plan(kind, kept[0])
@@ -69,7 +59,7 @@ def _optional(kind: pa.DataType, union: Union) -> Plan:
 
 def _record(kind: pa.DataType, record: Record) -> Plan:
     if not pa.types.is_struct(kind):
-        raise _Reference
+        raise OnlyReference
     columns = {one.name: (place, one.type) for place, one in enumerate(kind)}
     fields: list[tuple[int | None, Plan | bytes]] = []
     for one in record.fields:
@@ -94,10 +84,10 @@ def _leaf(kind: pa.DataType, schema: Primitive | Enum | Fixed) -> Plan:
         return _logical(kind, schema)
     if isinstance(schema, Fixed):
         if schema.logical is not None:
-            raise _Reference
+            raise OnlyReference
         return ("fixed", _is_wide(kind, "binary"), schema.size)
-    if schema.kind in ("int", "long") and kind in _WIDTHS:
-        return ("whole", _WIDTHS[kind], 1, schema.kind == "int")
+    if schema.kind in ("int", "long") and kind in WIDTHS:
+        return ("whole", WIDTHS[kind], 1, schema.kind == "int")
     if schema.kind in ("string", "bytes"):
         name = "string" if schema.kind == "string" else "binary"
         return ("bytes", _is_wide(kind, name), schema.kind == "string")
@@ -107,7 +97,7 @@ def _leaf(kind: pa.DataType, schema: Primitive | Enum | Fixed) -> Plan:
         return ("float",)
     if schema.kind == "double" and kind in (pa.float32(), pa.float64()):
         return ("double", kind == pa.float32())
-    raise _Reference
+    raise OnlyReference
 
 
 def _logical(kind: pa.DataType, schema: Primitive | Fixed) -> Plan:
@@ -119,23 +109,23 @@ def _logical(kind: pa.DataType, schema: Primitive | Fixed) -> Plan:
             or kind.scale != logical.scale
             or logical.precision > 38
         ):
-            raise _Reference
+            raise OnlyReference
         return ("decimal", logical.precision, schema.size if isinstance(schema, Fixed) else None)
     unit = time_type(logical.name)
     if unit is None:
-        raise _Reference
+        raise OnlyReference
     if pa.types.is_date32(kind):
         return ("whole", 4, 1, True)
     if pa.types.is_date(kind):
-        raise _Reference
+        raise OnlyReference
     divide, rest = divmod(_UNITS[kind.unit], _UNITS[unit.unit])
     if rest:
-        raise _Reference
+        raise OnlyReference
     return ("whole", kind.bit_width // 8, divide, unit.bit_width == 32)
 
 
 def _is_wide(kind: pa.DataType, name: str) -> bool:
     """Return whether offsets have 64 bits, of texts or bytes."""
     if str(kind) not in (name, f"large_{name}"):
-        raise _Reference
+        raise OnlyReference
     return str(kind) != name

@@ -11,14 +11,9 @@ import pyarrow as pa
 
 from parley.serdes import native
 from parley.serdes.json_schema.shapes import Kind, Shape
-from parley.serdes.native import NativeWriting, Plan
+from parley.serdes.native import WIDTHS, NativeWriting, OnlyReference, Plan
 
-_WIDTHS = {pa.int8(): 1, pa.int16(): 2, pa.int32(): 4, pa.int64(): 8}
 _MICROS = {"s": 10**6, "ms": 10**3, "us": 1}
-
-
-class _Reference(Exception):
-    """Only the reference writes this."""
 
 
 def writing_of(kind: pa.DataType, shape: Shape) -> NativeWriting | None:
@@ -27,12 +22,7 @@ def writing_of(kind: pa.DataType, shape: Shape) -> NativeWriting | None:
     The shape has the properties of the type, and what a schema says of them
     (`writing.column_shape`).
     """
-    if native.why_reference is not None:
-        return None
-    try:
-        return NativeWriting("json", _plan(kind, shape))
-    except (_Reference, native.Unsupported):
-        return None
+    return native.writing("json", lambda: _plan(kind, shape))
 
 
 def _plan(kind: pa.DataType, shape: Shape) -> Plan:
@@ -45,10 +35,10 @@ def _plan(kind: pa.DataType, shape: Shape) -> Plan:
             return ("array", _plan(kind.value_type, shape.items))
         if shape.kind is Kind.MAP and pa.types.is_map(kind) and kind.key_type == pa.string():
             return ("map", _plan(kind.item_type, shape.items))
-        raise _Reference
-    if shape.kind in (Kind.INTEGER, Kind.NUMBER) and kind in _WIDTHS:
+        raise OnlyReference
+    if shape.kind in (Kind.INTEGER, Kind.NUMBER) and kind in WIDTHS:
         bits = shape.bits if shape.kind is Kind.INTEGER else 64
-        return ("whole", _WIDTHS[kind], bits)
+        return ("whole", WIDTHS[kind], bits)
     if shape.kind is Kind.NUMBER and kind in (pa.float32(), pa.float64()):
         return ("real", kind == pa.float32(), shape.bits == 32)
     if shape.kind is Kind.TEXT and kind in (pa.string(), pa.large_string()):
@@ -61,13 +51,13 @@ def _plan(kind: pa.DataType, shape: Shape) -> Plan:
         return ("date",)
     if shape.kind is Kind.TIMESTAMP and pa.types.is_timestamp(kind) and kind.tz == "UTC":
         return ("timestamp", _MICROS[kind.unit])
-    raise _Reference
+    raise OnlyReference
 
 
 def _fields(kind: pa.DataType) -> list[pa.Field]:
     fields = list(kind)
     if len({one.name for one in fields}) < len(fields):
-        raise _Reference
+        raise OnlyReference
     return fields
 
 

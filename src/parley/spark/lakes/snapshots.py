@@ -17,12 +17,11 @@ import pyarrow as pa
 from parley.errors import ConfigError, KafkaError, LakeError
 from parley.spark.lakes.iceberg_options import secrets_of
 from parley.spark.lakes.opening import load_catalog, load_iceberg, open_delta, said
+from parley.spark.lakes.options import Kind
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyiceberg.table import DataScan, Table
-
-DELTA, ICEBERG = "delta", "iceberg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Place:
     options, or pyiceberg's properties of the catalog.
     """
 
-    lake: str
+    lake: Kind
     name: str
     """Delta's folder or address; Iceberg's name in the catalog, with its namespace."""
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -88,7 +87,7 @@ def open_snapshot(place: Place, version: int | None = None) -> Snapshot:
 
     Raises ConfigError where there is no table, LakeError where it cannot be opened.
     """
-    if place.lake == DELTA:
+    if place.lake is Kind.DELTA:
         handle = open_delta(place.name, place.settings, version)
         if handle is None:
             raise _missing(place)
@@ -180,4 +179,4 @@ class _IcebergSnapshot(Snapshot):
 
 
 def _missing(place: Place) -> ConfigError:
-    return ConfigError(f"there is no {place.lake} table {place.name}: look at the name")
+    return ConfigError(f"there is no {place.lake.value} table {place.name}: look at the name")

@@ -18,7 +18,6 @@ from parley.spark.options.texts import GivenOptions
 if TYPE_CHECKING:
     from parley.client import RegistryOptions
 
-_WITHOUT_REGISTRY = ("none", "single-object")
 _PARTS = ("value", "key")
 
 
@@ -57,7 +56,7 @@ def read_encoding_options(given: GivenOptions) -> EncodingOptions | None:
     if not parts:
         raise ConfigError(f"{named[0]} is given, and valueFormat is not: nothing is encoded")
     registry = read_registry_options(given)
-    if registry is None and (lacks := [one for one in parts if _needs_registry(one)]):
+    if registry is None and (lacks := [one for one in parts if _names_schema(one.framing)]):
         part = lacks[0].part
         raise ConfigError(
             f"schemaRegistryUrl is missing: {part}s name a schema of a registry. Without one give "
@@ -73,11 +72,11 @@ def _part(given: GivenOptions, part: str) -> PartEncoding:
     schema, subject = given[PART_ROWS[f"{part}_schema"]], given[PART_ROWS[f"{part}_subject"]]
     message = given[PART_ROWS[f"{part}_message"]]
     register = given[REGISTER_SCHEMAS]
-    if schema is None and not register and framing not in _WITHOUT_REGISTRY:
+    if schema is None and not register and _names_schema(framing):
         schema = "latest"
     if subject is None:
         topic = given[TOPIC]
-        if topic is None and framing not in _WITHOUT_REGISTRY and schema in (None, "latest"):
+        if topic is None and _names_schema(framing) and schema in (None, "latest"):
             raise ConfigError(
                 f"{part}Subject is missing: the rows have their topics in a column, and so there "
                 "is none whose name the subject could have"
@@ -86,5 +85,8 @@ def _part(given: GivenOptions, part: str) -> PartEncoding:
     return PartEncoding(part, value_format, schema, subject, framing, message, register)
 
 
-def _needs_registry(one: PartEncoding) -> bool:
-    return one.framing not in _WITHOUT_REGISTRY
+def _names_schema(framing: str) -> bool:
+    """Return whether messages name a schema of a registry."""
+    from parley.client import WITHOUT_REGISTRY
+
+    return framing not in WITHOUT_REGISTRY
