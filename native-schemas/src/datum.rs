@@ -85,7 +85,23 @@ impl<'a> Datum<'a> {
         }
     }
 
+    /// Reads a number of several bytes: where eight are left, without a loop.
+    #[inline]
     fn long_number(&mut self) -> Read<i64> {
+        let rest = &self.data[self.pos..];
+        if let Some(eight) = rest.first_chunk::<8>() {
+            let word = u64::from_le_bytes(*eight);
+            let ends = !word & 0x8080_8080_8080_8080;
+            if ends != 0 {
+                self.pos += ends.trailing_zeros() as usize / 8 + 1;
+                // everything up to the first byte that ends the number
+                return Ok(zigzag(seven_bits_each(word & (ends ^ (ends - 1)))));
+            }
+        }
+        self.number_by_bytes()
+    }
+
+    fn number_by_bytes(&mut self) -> Read<i64> {
         let (mut value, mut shift, mut pos) = (0u64, 0u32, self.pos);
         loop {
             let Some(&byte) = self.data.get(pos).filter(|_| shift <= 63) else {
@@ -186,6 +202,14 @@ impl<'a> Datum<'a> {
             }
         }
     }
+}
+
+/// Joins the lower seven bits of eight bytes.
+#[inline]
+fn seven_bits_each(word: u64) -> u64 {
+    let pairs = (word & 0x007f_007f_007f_007f) | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    (fours & 0x0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4
 }
 
 #[inline]

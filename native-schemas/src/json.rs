@@ -318,7 +318,9 @@ impl<'a> Text<'a> {
             b't' => self.word(b"true")?,
             b'f' => self.word(b"false")?,
             b'n' => self.word(b"null")?,
-            _ => drop(self.number()?),
+            _ => {
+                self.number()?;
+            }
         }
         Ok(())
     }

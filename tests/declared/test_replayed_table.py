@@ -44,7 +44,7 @@ def test_it_is_planned_run_and_over(
         monkeypatch.chdir("/")  # a folder is one beside the file
         assert main(["plan", str(path), "day"]) == 0
         out = capsys.readouterr().out
-        assert "partition 0, 100 offsets from 0 on" in out
+        assert "100 rows from row 0 on" in out
         assert "create" in out
         assert main(["run", str(path), "day"]) == 0
         assert main(["run", str(path), "day"]) == 0

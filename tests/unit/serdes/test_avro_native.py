@@ -106,6 +106,27 @@ def damaged(datum: bytes) -> list[bytes]:
     return [datum, *cut, *changed, *longer, datum]
 
 
+@pytest.mark.parametrize("kind", ["int", "long"])
+def test_numbers_of_each_length_near_the_end_of_a_message(kind: str) -> None:
+    """Where eight bytes are left a number is read at once, else byte by byte."""
+    rest = {"name": "rest", "type": "bytes"}
+    both: Json = {"type": "record", "name": "Two", "fields": [{"name": "n", "type": kind}, rest]}
+    without: Json = {"type": "record", "name": "Two", "fields": [rest]}
+    numbers = [
+        bytes([low | 0x80]) + middle * (length - 2) + bytes([high])
+        for length in range(2, 12)
+        for low in (0, 0x55, 0x7F)
+        for middle in (b"\x80", b"\xd5", b"\xff")
+        for high in (0, 1, 2, 0x7F)
+    ]
+    numbers += [bytes([number]) for number in range(128)]
+    behind = [bytes([2 * size]) + bytes(range(size)) for size in range(10)]
+    datums = [number + after for number in numbers for after in behind]
+    found = hold(both, both, datums)
+    assert 0 < len(found.faults) < len(datums) / 2
+    assert hold(both, without, datums).faults.keys() == found.faults.keys()
+
+
 @settings(max_examples=40)
 @given(data=st.data(), writer=records())
 def test_random_schemas_and_values(data: st.DataObject, writer: Json) -> None:

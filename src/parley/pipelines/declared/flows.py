@@ -121,7 +121,8 @@ class ReplayFlow:
         found = [
             PlannedChange(
                 self._flow.name, self._flow.kind, tp.topic, "read", False,
-                f"partition {tp.partition}, {end - start} offsets from {start} on",
+                f"{end - start} rows from row {start} on" if self._options.table is not None
+                else f"partition {tp.partition}, {end - start} offsets from {start} on",
             )
             for tp, (start, end) in (plan.ranges or {}).items()
         ]  # fmt: skip
