@@ -21,7 +21,7 @@ from parley.client import (
     record_shape,
 )
 from parley.devcluster import LocalCluster
-from parley.errors import ConfigError, DataLossError, LocalProtocolError
+from parley.errors import ConfigError, DataLossError, KafkaError, LocalProtocolError
 from parley.schema import ApiKey
 from parley.versions import Feature
 
@@ -295,6 +295,39 @@ async def test_many_partitions_are_placed_with_few_requests() -> None:
             assert [await consumer.position(tp) for tp in many] == [0] * 300
             await consumer.seek_to_end()
         assert len(cluster.requests(ApiKey.LIST_OFFSETS)) <= 6
+
+
+async def test_new_topics_are_placed_with_one_request_to_each_leader() -> None:
+    with LocalCluster(brokers=3, release="4.3") as cluster:
+        many = [TopicPartition(f"t-{index}", 0) for index in range(60)]
+        for tp in many:
+            cluster.create_topic(tp.topic, partitions=1, replication_factor=1)
+        async with AsyncConsumer(
+            bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.assign(many)
+            assert [await consumer.position(tp) for tp in many] == [0] * 60
+        assert len(cluster.requests(ApiKey.LIST_OFFSETS)) == 3
+
+
+async def test_a_missing_topic_keeps_no_other_new_one_from_being_read() -> None:
+    with LocalCluster(brokers=1, release="4.3") as cluster:
+        there = [TopicPartition(f"t-{index}", 0) for index in range(3)]
+        for tp in there:
+            cluster.create_topic(tp.topic, partitions=1, replication_factor=1)
+            with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+                client.produce(tp.topic, pa.table({"value": ["one"]}))
+        before = len(cluster.requests(ApiKey.METADATA))
+        async with AsyncConsumer(
+            bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.assign([TopicPartition("missing", 0), *there])
+            found = [await consumer.getone() for _ in there]
+            assert {one.topic for one in found} == {tp.topic for tp in there}
+            # while it may still be created, it is asked for again and again
+            assert len(cluster.requests(ApiKey.METADATA)) - before <= 3
+            with pytest.raises(KafkaError, match="missing"):
+                await consumer.getone()
 
 
 def test_a_consumer_of_the_parent_is_refused_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:

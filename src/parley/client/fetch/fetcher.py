@@ -21,7 +21,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Container,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import TypeVar, TypeVarTuple
 
 from parley.client.cluster.change import Change
@@ -216,8 +224,7 @@ class Fetcher:
         for node_id, parts in plan.validations.items():
             lane = self._lanes.quiet(node_id)
             self._spawn(self._kept, self._keeper.validate, node_id, lane, self._begin(parts))
-        for group in self._keeper.reset_groups(plan.resets):
-            self._spawn(self._kept, self._keeper.reset, self._begin(group))
+        self._reset(plan.resets)
         for node_id, parts in plan.fetches.items():
             if (exchange := self._lanes.free(node_id)) is not None:
                 self._ask(exchange, parts)
@@ -225,6 +232,23 @@ class Fetcher:
             if (again := self._lanes.again(standing)) is not None:
                 self._ask(again, ())
         self._call_at(look_again_ms)
+
+    def _reset(self, parts: Sequence[PartitionFetch]) -> None:
+        """Look up where these are read from. Leaders of new topics are asked for first, in one
+        answer for all, so that there is one request for each leader.
+        """
+        new = [part for part in parts if self._keeper.is_unheard_of(part)]
+        if len({part.tp.topic for part in new}) > 1:
+            self._spawn(self._heard_of, self._keeper.hear_of, self._begin(new))
+            parts = [part for part in parts if not part.busy]
+        self._look_up(parts)
+
+    def _heard_of(self, asked: Iterable[Asked]) -> None:
+        self._look_up([one.part for one in asked if one.stands])
+
+    def _look_up(self, parts: Sequence[PartitionFetch]) -> None:
+        for group in self._keeper.reset_groups(parts):
+            self._spawn(self._kept, self._keeper.reset, self._begin(group))
 
     def _ask(self, exchange: Exchange, parts: Iterable[PartitionFetch]) -> None:
         if exchange.standing is not None:

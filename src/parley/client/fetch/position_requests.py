@@ -60,6 +60,20 @@ class PositionKeeper:
             return [(one, error) for one in asked]
         return [(one, found[one.part.tp]) for one in asked]
 
+    def is_unheard_of(self, part: PartitionFetch) -> bool:
+        """Return whether no Metadata answer has named the topic, nor trouble was met with it."""
+        topic, cluster = part.tp.topic, self._cluster
+        known = topic in cluster.view.topics or cluster.cache.topic_error(topic)
+        return not (known or part.attempts)
+
+    async def hear_of(self, asked: Sequence[Asked]) -> Sequence[Asked]:
+        """Return these partitions again when a Metadata answer has named their leaders, or none
+        came.
+        """
+        self._cluster.schedule.want({one.part.tp.topic for one in asked})
+        await self._cluster.refresh_quietly(self._cluster.deadline(TOGETHER_MS))
+        return asked
+
     def reset_groups(self, parts: Sequence[PartitionFetch]) -> list[list[PartitionFetch]]:
         """Return the partitions in groups to look up: those of one leader together, and by topic
         those that nobody leads or that had trouble.
