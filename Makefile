@@ -75,7 +75,7 @@ test-outages: setup  ## brokers away for 0.5 to 120 s, beside Spark's own connec
 
 test-spark42:  ## the Spark tests on PySpark 4.2.0, in an environment of their own
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/set_up.py --env .venv-spark42 --spark 4.2.0
-	.venv-spark42/bin/python -m pytest -q -m "not (long or matrix or kills)" tests/spark $(ARGS)
+	.venv-spark42/bin/python -m pytest -q -n $(PYTEST_WORKERS) -m "not (long or matrix or kills)" tests/spark $(ARGS)
 
 test-delta:  ## Delta's and Iceberg's own JARs on tables that parley wrote, on the Spark release that they are for (mvn)
 	python3 -m venv .venv-spark41 && .venv-spark41/bin/python -m pip install --quiet --prefer-binary pyspark==4.1.1
