@@ -19,6 +19,8 @@ from collections import Counter
 from collections.abc import Coroutine, Iterable
 from typing import Any, Protocol
 
+from benchmarks.jobs.processes import RESIDENT, own_megabytes
+
 TOPIC, PARTITIONS, MEMBERS = "rebalance", 1_000, 10
 HEARTBEAT_MS, POLL_MS = 500, 100
 IDLE_HEARTBEAT_MS, IDLE_POLL_MS = 3_000, 1_000
@@ -283,7 +285,7 @@ async def idle(client: str, bootstrap: str, name: str, count: str) -> dict[str, 
     used, begun = time.process_time(), time.monotonic()
     await asyncio.sleep(IDLE_SECONDS)
     share = (time.process_time() - used) / (time.monotonic() - begun)
-    return {"core_share": share / int(count), "megabytes": resident_megabytes()}
+    return {"core_share": share / int(count), "megabytes": own_megabytes(RESIDENT)}
 
 
 DEFAULTS: dict[str, Options] = {
@@ -291,12 +293,6 @@ DEFAULTS: dict[str, Options] = {
     "confluent-kafka": {"heartbeat.interval.ms": IDLE_HEARTBEAT_MS},
     "aiokafka": {"heartbeat_interval_ms": IDLE_HEARTBEAT_MS},
 }
-
-
-def resident_megabytes() -> float:
-    with open("/proc/self/status") as status:
-        line = next(line for line in status if line.startswith("VmRSS:"))
-    return int(line.split()[1]) / 1024
 
 
 def main() -> None:

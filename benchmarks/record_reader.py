@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from benchmarks.jobs.processes import PEAK, own_megabytes
 
 AT_ONCE = 1_000
 """Records in one call; with confluent-kafka more were slower."""
@@ -42,7 +43,7 @@ class Job:
     def finish(self, rows: int) -> None:
         """Stop it: the last one was seen."""
         seconds, cpu = time.perf_counter() - self.began, time.process_time() - self.used
-        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        peak_mb = own_megabytes(PEAK)
         self.facts = {
             "rows": rows, "seconds": seconds, "cpu_seconds": cpu, "peak_rss_mb": peak_mb
         }  # fmt: skip

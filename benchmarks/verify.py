@@ -14,12 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+
+from benchmarks.jobs.processes import PEAK, RESIDENT, own_megabytes
 
 VALUE_RECORDS = 50_000
 """Records of one produce call."""
@@ -157,13 +157,13 @@ def compare() -> None:
         Client(bootstrap_servers=sys.argv[2]) as right,
     ):
         left.metadata(), right.metadata()
-        before = _memory_mb("VmRSS")
+        before = own_megabytes(RESIDENT)
         start, used = time.perf_counter(), time.process_time()
         found = verify_topics(left, right, ["copied"])
         seconds, cpu = time.perf_counter() - start, time.process_time() - used
         assert found.equal, found
         count = sum(one.left_records for one in found.partitions)
-        memory = _memory_mb("VmHWM") - before
+        memory = own_megabytes(PEAK) - before
         used = time.process_time()
         for client in (left, right):
             ranges = {one.left: one.left_range for one in found.partitions if one.left is not None}
@@ -178,14 +178,6 @@ def compare() -> None:
         "memory_mb": memory,
     }
     print(json.dumps(facts))
-
-
-def _memory_mb(what: str) -> float:
-    """Return VmRSS, or VmHWM: the most of it so far. (ru_maxrss has the parent's, too.)"""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    found = re.search(rf"^{what}:\s+(\d+) kB$", status, re.MULTILINE)
-    assert found is not None
-    return int(found[1]) / 1024
 
 
 if __name__ == "__main__":

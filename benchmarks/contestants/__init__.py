@@ -8,11 +8,12 @@ connecting is counted.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from benchmarks.jobs.processes import PEAK, own_megabytes
 
 
 @dataclass
@@ -39,5 +40,5 @@ def run(read: Callable[[Job], int]) -> None:
     rows = read(job)
     if rows < job.records:
         raise SystemExit(f"{rows} records were read, {job.records} were expected")
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak_mb = own_megabytes(PEAK)
     print(json.dumps({"rows": rows, "seconds": job.finished_at - start, "peak_rss_mb": peak_mb}))

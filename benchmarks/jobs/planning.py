@@ -12,7 +12,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow  # noqa: F401  # as Spark's own planner does
@@ -21,6 +20,8 @@ import pyspark.sql.worker.plan_data_source_read  # noqa: F401
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
+
+from benchmarks.jobs.processes import PEAK, own_megabytes
 
 POLLS = 50
 
@@ -55,14 +56,6 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.perf_counter() - start
 
 
-def peak_mb() -> float:
-    status = Path("/proc/self/status").read_text()
-    return (
-        next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-        / 1024
-    )
-
-
 def main() -> None:
     what, bootstrap, topic = sys.argv[1:]
     options = {
@@ -82,7 +75,11 @@ def main() -> None:
         schema = StructType()
     if what == "batch":
         partitions, seconds = timed(lambda: source.reader(schema).partitions())
-        print(json.dumps({"partitions": len(partitions), "seconds": seconds, "peak_mb": peak_mb()}))
+        print(
+            json.dumps(
+                {"partitions": len(partitions), "seconds": seconds, "peak_mb": own_megabytes(PEAK)}
+            )
+        )
         return
     reader = source.streamReader(schema)
     everything = ReadAllAvailable()
@@ -96,7 +93,7 @@ def main() -> None:
                 "partitions": len(partitions),
                 "seconds": seconds,
                 "polls": polls,
-                "peak_mb": peak_mb(),
+                "peak_mb": own_megabytes(PEAK),
             }
         )
     )

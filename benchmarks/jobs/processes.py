@@ -23,12 +23,17 @@ def python_megabytes(field: str) -> dict[int, float]:
     for pid in _below():
         try:
             if _is_python(pid):
-                for line in (PROC / str(pid) / "status").read_text().splitlines():
-                    if line.startswith(field):
-                        found[pid] = int(line.split()[1]) / 1024
-        except OSError:
+                found[pid] = _megabytes(str(pid), field)
+        except (OSError, StopIteration):  # it has just ended
             continue
     return found
+
+
+def own_megabytes(field: str) -> float:
+    """Return the same of this process. (`ru_maxrss` is that of the process that
+    started it, where that was more.)
+    """
+    return _megabytes("self", field)
 
 
 def processor_seconds(broker: int) -> dict[str, float]:
@@ -45,6 +50,11 @@ def processor_seconds(broker: int) -> dict[str, float]:
         except OSError:
             continue
     return {kind: ticks / os.sysconf("SC_CLK_TCK") for kind, ticks in taken.items()}
+
+
+def _megabytes(process: str, field: str) -> float:
+    lines = (PROC / process / "status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1024
 
 
 def _below() -> set[int]:

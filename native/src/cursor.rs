@@ -1,7 +1,6 @@
 //! Decoded records of one partition, handed out one after the other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
@@ -11,6 +10,9 @@ use crate::buffers::View;
 use crate::record::Record;
 
 /// Columns that were decoded together, and what their records have in common.
+///
+/// An object of Python's, so that each of its records refers to it in a step, and Python frees it, also when it ends.
+#[pyclass(frozen, module = "parley.kernel._native")]
 pub struct Chunk {
     pub topic: Py<PyString>,
     pub partition: i32,
@@ -95,7 +97,7 @@ fn value_at(column: &VarArg, row: usize) -> Option<&[u8]> {
 /// The records of a chunk from the first that was not handed out.
 #[pyclass(frozen, module = "parley.kernel._native")]
 pub struct RecordCursor {
-    chunk: Arc<Chunk>,
+    chunk: Py<Chunk>,
     /// The rows to hand out; None: all.
     picked: Option<Vec<u32>>,
     count: usize,
@@ -106,6 +108,10 @@ pub struct RecordCursor {
 impl RecordCursor {
     fn row(&self, at: usize) -> u32 {
         self.picked.as_ref().map_or(at as u32, |rows| rows[at])
+    }
+
+    fn record(&self, py: Python<'_>, at: usize) -> Record {
+        Record::Row { chunk: self.chunk.clone_ref(py), row: self.row(at) }
     }
 
     fn claim(&self, most: usize) -> std::ops::Range<usize> {
@@ -129,15 +135,15 @@ impl RecordCursor {
     }
 
     /// Return the next record, None where none is left.
-    fn take_one(&self) -> Option<Record> {
+    fn take_one(&self, py: Python<'_>) -> Option<Record> {
         let taken = self.claim(1);
-        (!taken.is_empty()).then(|| Record::of_row(self.chunk.clone(), self.row(taken.start)))
+        (!taken.is_empty()).then(|| self.record(py, taken.start))
     }
 
     /// Return up to so many records.
     fn take<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyList>> {
         let taken = self.claim(most);
-        PyList::new(py, taken.map(|at| Record::of_row(self.chunk.clone(), self.row(at))))
+        PyList::new(py, taken.map(|at| self.record(py, at)))
     }
 
     /// The offset after what was handed out, gaps included; -1 before the first.
@@ -146,7 +152,7 @@ impl RecordCursor {
         match self.at.load(Ordering::Acquire) {
             at if at == self.count => self.next_offset,
             0 => -1,
-            at => self.chunk.offset(self.row(at - 1) as usize).saturating_add(1),
+            at => self.chunk.get().offset(self.row(at - 1) as usize).saturating_add(1),
         }
     }
 }
@@ -154,13 +160,14 @@ impl RecordCursor {
 #[pyfunction]
 #[pyo3(signature = (columns, topic, partition, epochs, next_offset, counts=None))]
 pub fn record_cursor(
+    py: Python<'_>,
     columns: ColumnsArg,
     topic: Bound<'_, PyString>,
     partition: i32,
     epochs: Vec<(i64, i32)>,
     next_offset: i64,
     counts: Option<View>,
-) -> RecordCursor {
+) -> PyResult<RecordCursor> {
     let rows = columns.rows;
     let picked: Option<Vec<u32>> = counts
         .as_ref()
@@ -178,5 +185,5 @@ pub fn record_cursor(
         headers: columns.headers,
         counts,
     };
-    RecordCursor { chunk: Arc::new(chunk), picked, count, at: AtomicUsize::new(0), next_offset }
+    Ok(RecordCursor { chunk: Py::new(py, chunk)?, picked, count, at: AtomicUsize::new(0), next_offset })
 }

@@ -24,6 +24,7 @@ mod lz4;
 mod magic2;
 mod murmur2;
 mod record;
+mod record_class;
 mod rows;
 mod scan;
 mod unused;
@@ -307,7 +308,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("NativeError", module.py().get_type::<NativeError>())?;
     module.add_class::<Buffer>()?;
-    module.add_class::<record::Record>()?;
+    module.add("ConsumerRecord", record_class::class(module.py())?)?;
     module.add_class::<cursor::RecordCursor>()?;
     module.add_class::<gather::RecordGatherer>()?;
     module.add("RowHandle", handle::class(module.py())?)?;

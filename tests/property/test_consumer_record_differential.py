@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import os
 import pickle
@@ -165,3 +166,62 @@ def test_a_record_can_be_sent_from_one_kernel_to_the_other() -> None:
         check=True,
     )
     assert pickle.loads(there.stdout) == record
+
+
+def test_the_garbage_collector_does_not_count_records() -> None:
+    """A million records in a list would have it run a thousand times, over all that there is."""
+    offsets = array("q", range(5_000)).tobytes()
+    cursor = native.record_cursor(Columns(rows=5_000, offsets=offsets), "t", 0, (), 5_000)
+    collections: list[str] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        collections.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        records = cursor.take(5_000)
+        copies = [copy.copy(record) for record in records[:10]]
+    finally:
+        gc.callbacks.remove(note)
+    assert not collections
+    assert not any(gc.is_tracked(record) for record in records + copies)
+
+
+def test_records_may_outlive_everything_else() -> None:
+    """What a program still has when it ends is freed while Python ends."""
+    program = """
+import copy, sys
+from array import array
+from parley.kernel import ConsumerRecord, native
+from parley.kernel.contract import Columns
+sys.kept = [
+    *native.record_cursor(Columns(rows=9, offsets=array("q", range(9))), "t", 0, (), 9).take(9),
+    ConsumerRecord("t", 0, 7, 1, 0, None, b"v"),
+]
+class Late:
+    def __del__(self):
+        copies = [copy.copy(record) for record in self.records]
+        print(copies == self.records, repr(copies[-1]), hash(copies[0]) == hash(self.records[0]))
+late = Late()
+late.records = sys.kept
+late.itself = late
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("True ConsumerRecord(topic='t', partition=0, offset=7"), ended
+    assert ended.stdout.endswith("True\n")
+
+
+def test_records_are_freed() -> None:
+    """Each refers to its class and to its chunk; none of them keeps these longer."""
+    kind = native.ConsumerRecord
+    before = sys.getrefcount(kind)
+    cursor = native.record_cursor(Columns(rows=2_000), "t", 0, (), 2_000)
+    records = cursor.take(2_000)
+    made = [record.replace(value=[record]) for record in records]
+    assert sys.getrefcount(kind) >= before + 4_000
+    del cursor, records, made
+    assert sys.getrefcount(kind) == before

@@ -115,8 +115,7 @@ class CompletedFetch:
             self._pass(self.position)
             self._chunks, self._batches, self.batch = self._decode_from(self._position), None, None
             self.exhausted = False
-        elif self.position >= self.raw.next_offset:
-            self._end()  # nothing is behind it, and looking would cost a call of the kernel
+        elif self.finish():
             return
         try:
             for chunk in self._chunks:
@@ -131,6 +130,20 @@ class CompletedFetch:
         except CorruptRecordError as error:
             self.error = error
         self._end()
+
+    def finish(self) -> bool:
+        """End here if records were handed out to the last and nothing is behind them; return
+        whether it is so. To find out by decoding would cost a call of the kernel.
+        """
+        if (
+            self._chunks is None
+            or self._piece
+            or len(self.records)
+            or self.position < self.raw.next_offset
+        ):
+            return False
+        self._end()
+        return True
 
     def fill_batch(self) -> None:
         """Have a batch to take, unless there is none left."""

@@ -160,7 +160,7 @@ class Stock:
 
     def _usable(self, wanted: Wanted) -> Iterator[TakenUp]:
         for taken in tuple(self._taken.values()):
-            if taken.fetch.done:
+            if taken.fetch.finish() or taken.fetch.done:
                 if taken.fetch.error is None:
                     self._taken.pop(taken.part.tp, None)
             elif not (taken.part.paused or taken.stale) and (
