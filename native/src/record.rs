@@ -1,7 +1,7 @@
 //! One record as Python sees it: a row of columns that were decoded together, read when it is asked for.
 //!
-//! A record is a reference to its chunk and a row; it holds no Python objects and the collector does not know it. What
-//! Python calls is in `record_class`.
+//! A record is a reference to its chunk and a row, and the garbage collector does not know it. What Python calls is in
+//! `record_class`.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -42,7 +42,7 @@ impl Record {
         PyTuple::new(py, all)
     }
 
-    /// Returns one field. Drops nothing that refers to a Python object: this is called unattached to PyO3.
+    /// Returns one field.
     #[inline]
     pub fn field<'py>(&self, py: Python<'py>, at: usize) -> PyResult<Bound<'py, PyAny>> {
         let (chunk, row) = match self {
