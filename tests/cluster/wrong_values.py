@@ -351,6 +351,18 @@ TRANSACTIONS = {
             "timeout_ms": TIMEOUTS,
         },
     ),
+    "end_many": Call(
+        {
+            "prepared": [PreparedTransaction("ended", 1, 0, True)],
+            "committed": True,
+            "timeout_ms": 20_000,
+        },
+        {
+            "prepared": ("ended", [("ended", 1, 0, True)], [None], None, 5),
+            "committed": FLAGS,
+            "timeout_ms": TIMEOUTS,
+        },
+    ),
     "fence": Call(
         {"transactional_ids": ["fenced"], "transaction_timeout_ms": 30_000, "timeout_ms": 20_000},
         {

@@ -130,6 +130,12 @@ CALLS: dict[str, Callable[[AsyncClient], Awaitable[Any]]] = {
     "transactions.end": lambda client: client.transactions.end(
         PreparedTransaction("x", 7, 0), committed=True, timeout_ms=300
     ),
+    "transactions.end_many": lambda client: client.transactions.end_many(
+        [PreparedTransaction("x", 7, 0), PreparedTransaction("y", 8, 0)],
+        committed=True,
+        timeout_ms=300,
+    ),
+    "transactions.fence": lambda client: client.transactions.fence(["x", "y"], timeout_ms=300),
 }
 
 

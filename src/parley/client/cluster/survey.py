@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from parley.client.cluster.metadata_source import metadata_request
+from parley.client.cluster.side_by_side import side_by_side
 from parley.errors import BrokersUnreachable, KafkaError
 from parley.net import (
     Address,
@@ -74,15 +74,11 @@ async def survey(options: ConnectOptions, *, backend: Backend | None = None) -> 
     """
     probe_outcomes = ProbeOutcomes(options.probe_ttl_ms)
     nodes = await _nodes(options, backend, probe_outcomes)
-    slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(node: Node) -> BrokerFinding:
-        async with slots:
-            return await _ask(node, options, backend, probe_outcomes)
+        return await _ask(node, options, backend, probe_outcomes)
 
-    return list(
-        await asyncio.gather(*(one(node) for node in sorted(nodes, key=lambda node: node.id)))
-    )
+    return await side_by_side(one, sorted(nodes, key=lambda node: node.id), AT_ONCE)
 
 
 async def _nodes(

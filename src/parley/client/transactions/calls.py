@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 from parley.client.loop_thread import shared_loop
 from parley.client.options import arguments
 from parley.client.options.client_options import ProduceOptions
+from parley.errors import TransactionError
 from parley.net.blocking import Work, blocking
-from parley.types import Names, texts
+from parley.types import Names, Several, several, texts
 
 if TYPE_CHECKING:
     from parley.client.cluster.core import Cluster
@@ -90,15 +91,35 @@ class AsyncTransactions:
 
         RequestTimedOut and NetworkError leave it unknown: call again.
         """
-        from parley.client.transactions.handover import PreparedTransaction, end_transaction
+        from parley.client.transactions.handover import end_transaction, handed_over
 
-        arguments.instance(
-            "prepared", prepared, PreparedTransaction, how="give what prepare_transaction returned"
-        )
+        prepared = handed_over(prepared)
         arguments.flag("committed", committed)
         arguments.timeout(timeout_ms)
         cluster, deadline = await self._begin(timeout_ms)
         await end_transaction(cluster, prepared, deadline, committed=committed)
+
+    async def end_many(
+        self,
+        prepared: Several[PreparedTransaction],
+        *,
+        committed: bool,
+        timeout_ms: int | None = None,
+    ) -> builtins.list[TransactionError | None]:
+        """Commit (or abort) several transactions side by side, each as `end` does.
+
+        Returns for each, in order, None where it has ended as asked, and else the TransactionError
+        that `end` would raise. Coordinators are looked up together where brokers can (KIP-699), and
+        each is asked on one connection. Every transaction is tried; then the first other error,
+        such as RequestTimedOut or NetworkError, is raised: call again.
+        """
+        from parley.client.transactions.handover import end_transactions, handed_over
+
+        wanted = [handed_over(one) for one in several("prepared", prepared, "transactions")]
+        arguments.flag("committed", committed)
+        arguments.timeout(timeout_ms)
+        cluster, deadline = await self._begin(timeout_ms)
+        return await end_transactions(cluster, wanted, deadline, committed=committed)
 
     async def fence(
         self,
@@ -110,7 +131,8 @@ class AsyncTransactions:
         """Fence the producers of some ids, abort what they left open (InitProducerId); open none.
 
         Returns, for each id, its producer id and new epoch: what `producer` begins with is above
-        it. An id that the coordinator did not know is known to it afterwards.
+        it. An id that the coordinator did not know is known to it afterwards. Ids are fenced side
+        by side, and every one is tried.
         `transaction_timeout_ms` is for identities that `AsyncTransactionProducer.resume` is to
         write under; leave it out where nothing is written. Raises the first id's error, and
         UnsupportedVersionError before anything is sent where brokers have no transactions.
@@ -196,6 +218,7 @@ class Transactions:
         return TransactionProducer(shared_loop(), self._run(make()))
 
     end = blocking(AsyncTransactions.end)
+    end_many = blocking(AsyncTransactions.end_many)
     fence = blocking(AsyncTransactions.fence)
     list = blocking(AsyncTransactions.list)
     describe = blocking(AsyncTransactions.describe)

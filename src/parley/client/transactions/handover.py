@@ -8,7 +8,7 @@ repetition stays a repetition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_coordinator, find_coordinators
+from parley.client.cluster.side_by_side import side_by_side
 from parley.client.options import arguments
 from parley.client.transactions.decisions import FENCED
 from parley.client.transactions.requests import Writer, end_txn, init_producer_id
@@ -36,6 +37,8 @@ from parley.errors.codes import (
 from parley.net import BrokerConnection
 from parley.types import text
 
+AT_ONCE = 256
+"""Transactional ids that coordinators are asked about at the same time, each on one connection."""
 FENCING_TIMEOUTS_MS = (30_000, 1_000)
 """Transaction timeouts that InitProducerId carries where no transaction follows; the next one where
 a broker allows no longer ones. They are not short, for the coordinator gives its replicas so long
@@ -60,6 +63,14 @@ class PreparedTransaction:
         text("transactional_id", self.transactional_id)
         arguments.number("producer_id", self.producer_id, -1, arguments.INT64)
         arguments.number("producer_epoch", self.producer_epoch, -1, 2**15 - 1)
+
+
+def handed_over(value: object) -> PreparedTransaction:
+    """Return what was given as a prepared transaction. Raises ConfigError for anything else."""
+    how = "give what prepare_transaction returned"
+    arguments.instance("prepared", value, PreparedTransaction, how=how)
+    assert isinstance(value, PreparedTransaction)
+    return value
 
 
 class FencedProducer(NamedTuple):
@@ -96,6 +107,27 @@ async def end_transaction(
         if outcome is None:
             raise
         raise outcome from error
+
+
+async def end_transactions(
+    cluster: Cluster,
+    prepared: Sequence[PreparedTransaction],
+    deadline: Deadline,
+    *,
+    committed: bool,
+) -> list[TransactionError | None]:
+    """Commit or abort prepared transactions; see `AsyncTransactions.end_many`."""
+
+    async def end(one: PreparedTransaction) -> TransactionError | None:
+        try:
+            await end_transaction(cluster, one, deadline, committed=committed)
+        except TransactionError as error:
+            return error
+        return None
+
+    names = [one.transactional_id for one in prepared if not one.is_empty]
+    await find_coordinators(cluster, KeyType.TRANSACTION, names, deadline)
+    return await side_by_side(end, prepared, AT_ONCE)
 
 
 def _outcome(
@@ -143,14 +175,12 @@ async def fence(
     *,
     transaction_timeout_ms: int | None = None,
 ) -> dict[str, FencedProducer]:
-    """Fence ids one after the other; see `AsyncClient.fence`."""
+    """Fence ids side by side; see `AsyncTransactions.fence`."""
     wanted = list(dict.fromkeys(transactional_ids))
-    await find_coordinators(cluster, KeyType.TRANSACTION, wanted, deadline)
-    found = {}
     limits_ms = FENCING_TIMEOUTS_MS if transaction_timeout_ms is None else (transaction_timeout_ms,)
-    for transactional_id in wanted:
 
-        async def attempt(conn: BrokerConnection, name: str = transactional_id) -> Identity:
+    async def fenced(name: str) -> FencedProducer:
+        async def attempt(conn: BrokerConnection) -> Identity:
             for limit_ms in limits_ms:
                 try:
                     identity, _ = await init_producer_id(
@@ -162,9 +192,11 @@ async def fence(
                         raise
             raise AssertionError("the last limit returns or raises")
 
-        what = f"fencing {transactional_id}"
         identity = await at_coordinator(
-            cluster, KeyType.TRANSACTION, transactional_id, what, deadline, attempt
+            cluster, KeyType.TRANSACTION, name, f"fencing {name}", deadline, attempt
         )
-        found[transactional_id] = FencedProducer(transactional_id, *identity)
-    return found
+        return FencedProducer(name, *identity)
+
+    await find_coordinators(cluster, KeyType.TRANSACTION, wanted, deadline)
+    found = await side_by_side(fenced, wanted, AT_ONCE)
+    return {one.transactional_id: one for one in found}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from parley.errors import (
     ProducerFencedError,
     TransactionAbortedError,
     TransactionCommittedError,
+    TransactionError,
     TransactionForgottenError,
     UnsupportedVersionError,
 )
@@ -33,8 +33,6 @@ from parley.spark.write.intent import Done, Entry, Intent, Mark, Newest, decode,
 from parley.spark.write.interfaces import Outcome, ToEnd
 from parley.spark.write.turns import Identity
 
-AT_ONCE = 16
-"""Transactions that are ended at the same time."""
 FIRST_LOOK = 64
 """Offsets read back from the journal's end; a batch takes about five of them."""
 JOURNAL_CONFIGS = {"cleanup.policy": "compact", "segment.bytes": str(2**24), "retention.ms": "-1"}
@@ -63,25 +61,12 @@ class Coordinators:
         return [found[name] for name in transactional_ids]
 
     def end(self, transactions: Sequence[ToEnd], *, commit: bool) -> list[Outcome]:
-        """End transactions, several at a time: every one is tried, whatever others do."""
-
-        def one(transaction: ToEnd) -> Outcome | KafkaError:
-            try:
-                return self._end(transaction, commit)
-            except KafkaError as error:
-                return error
-
-        if len(transactions) <= 1:
-            found = [one(transaction) for transaction in transactions]
-        else:
-            with ThreadPoolExecutor(min(AT_ONCE, len(transactions)), "parley commit") as pool:
-                found = list(pool.map(one, transactions))
-        outcomes = []
-        for outcome in found:
-            if isinstance(outcome, KafkaError):
-                raise outcome
-            outcomes.append(outcome)
-        return outcomes
+        """End transactions side by side: every one is tried, whatever others do."""
+        handed_over = [
+            PreparedTransaction(one.transactional_id, *one.identity) for one in transactions
+        ]
+        errors = self.client.transactions.end_many(handed_over, committed=commit)
+        return [_outcome(error) for error in errors]
 
     def _take_over(self, name: str) -> Identity:
         producer = self.client.transactions.producer(
@@ -95,17 +80,18 @@ class Coordinators:
         finally:
             producer.close()
 
-    def _end(self, transaction: ToEnd, commit: bool) -> Outcome:
-        handed_over = PreparedTransaction(transaction.transactional_id, *transaction.identity)
-        try:
-            self.client.transactions.end(handed_over, committed=commit)
+
+def _outcome(error: TransactionError | None) -> Outcome:
+    match error:
+        case None:
             return Outcome.ENDED
-        except (TransactionAbortedError, TransactionCommittedError):
+        case TransactionAbortedError() | TransactionCommittedError():
             return Outcome.OTHERWISE
-        except ProducerFencedError:
+        case ProducerFencedError():
             return Outcome.FENCED
-        except TransactionForgottenError:
+        case TransactionForgottenError():
             return Outcome.FORGOTTEN
+    raise error
 
 
 def timeout_error(error: BrokerError, timeout_ms: int) -> KafkaError:
