@@ -25,6 +25,7 @@ from parley.errors import (
 )
 
 from ..support import GENEROUS_MS, GENEROUS_S, eventually_async
+from .members_in_time import World
 
 RELEASES = ("0.9.0.1", "1.1", "2.4", "3.9", "4.3")
 WITHOUT_HEADERS = ("0.9.0.1",)
@@ -335,35 +336,38 @@ def test_what_is_sent_without_waiting_is_sent_and_errors_reach_the_hook(
     assert records == ("missing", -1, 2, False)
 
 
-def test_thousands_of_topics_share_one_producer_id_and_their_records_gather_into_few_batches(
-    cluster: LocalCluster,
-) -> None:
+def test_thousands_of_topics_share_one_producer_id_and_their_records_gather_into_few_batches() -> (
+    None
+):
     topics, rounds = [f"many-{number}" for number in range(150)], 40
-    for topic in topics:
-        cluster.create_topic(topic, partitions=1, replication_factor=1)
-    before = len(cluster.requests("InitProducerId")), len(cluster.requests("Produce"))
     memory = len(topics) * rounds * (100 + 16) // 4  # a quarter of all records
-    cluster.faults.delay("Produce", 150)  # else it depends on the machine how many wait for others
+    world = World("3.9")  # else it depends on the machine how many wait for others
+    for topic in topics:
+        world.cluster.create_topic(topic, partitions=1)
+    world.cluster.faults.delay("Produce", 150)
 
     async def work() -> list[list[RecordMetadata]]:
-        async with AsyncProducer(
-            bootstrap_servers=cluster.bootstrap_servers, linger_ms=0, buffer_memory=memory
-        ) as producer:
-            await asyncio.gather(*(producer.send_and_wait(topic, b"first") for topic in topics))
+        async with (
+            world.client() as client,
+            AsyncProducer(client, linger_ms=0, buffer_memory=memory) as sending,
+        ):
+            await asyncio.gather(*(sending.send_and_wait(topic, b"first") for topic in topics))
             sent = [
-                [await producer.send(topic, b"%0100d" % number) for topic in topics]
+                [await sending.send(topic, b"%0100d" % number) for topic in topics]
                 for number in range(rounds)
             ]
             return [[await one for one in each] for each in sent]
 
-    found = asyncio.run(work())
+    try:
+        found = world.time.run(work())
+        produced, ids = (world.cluster.requests(api) for api in ("Produce", "InitProducerId"))
+    finally:
+        world.close()
     # every topic has its records in the order in which they were sent
     for number, each in enumerate(found, 1):
         assert [(one.topic, one.offset) for one in each] == [(topic, number) for topic in topics]
-    assert len(cluster.requests("InitProducerId")) - before[0] == 1
+    assert len(ids) == 1
     batches = sum(
-        len(entry.partition_data)
-        for request in cluster.requests("Produce")[before[1] :]
-        for entry in request.message.topic_data
+        len(entry.partition_data) for request in produced for entry in request.message.topic_data
     )
     assert batches <= len(topics) * (1 + rounds // 3)
