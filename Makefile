@@ -99,5 +99,5 @@ dist:  ## build sdist and wheels into dist/ and try each in an environment of it
 	@python=$(PYTHON_FOR_SETUP) && "$$python" tools/dist.py $(ARGS)
 
 clean:  ## remove environments, builds, caches and the demo's output
-	rm -rf .venv .venv-spark42 .venv-spark41 .venv-lowest .venv-docs build cluster/build dist site native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-spark42 .venv-spark41 .venv-lowest .venv-docs build cluster/build pipelines/build dist site native/target demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -f src/parley/kernel/_native*.so

@@ -30,11 +30,18 @@ from setuptools.command.build_py import build_py
 ROOT = Path(__file__).resolve().parent
 NATIVE = ROOT / "native" / "Cargo.toml"
 
-IN_CLUSTER = ("parley.devcluster", "parley.testing")
-"""What is inside these packages is in the wheel of kafka-parley-cluster (cluster/), which tests
-install. The packages themselves, their `__init__`, are in that of kafka-parley: where the rest is
-missing they say what to install.
+INSIDE = {
+    "parley.devcluster": "kafka-parley-cluster",
+    "parley.testing": "kafka-parley-cluster",
+    "parley.cli": "kafka-parley-pipelines",
+    "parley.pipelines": "kafka-parley-pipelines",
+}
+"""What is inside these packages is in the wheel of another distribution: cluster/, which tests
+install, and pipelines/, which executors do without. The packages themselves, their `__init__`, are
+in that of kafka-parley: where the rest is missing they say what to install.
 """
+OF_DOCTOR = {"parley.cli.examination", "parley.cli.spark_examination"}
+"""What `parley doctor` says with kafka-parley alone, so that it is in its wheel."""
 
 SMALL_C = (
     "-ffunction-sections -fdata-sections "  # the linker drops what nothing calls
@@ -132,11 +139,10 @@ def wheel_of(module: str) -> str:
     ('kafka-parley-cluster', 'kafka-parley')
     """
     module = module.removesuffix(".__init__")
-    return (
-        "kafka-parley-cluster"
-        if module.startswith(tuple(f"{name}." for name in IN_CLUSTER))
-        else "kafka-parley"
-    )
+    package = ".".join(module.split(".")[:2])
+    if module == package or module in OF_DOCTOR:
+        return "kafka-parley"
+    return INSIDE.get(package, "kafka-parley")
 
 
 def native_arguments(module: str = "parley.kernel._native", crate: Path = NATIVE) -> dict[str, Any]:

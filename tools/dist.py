@@ -29,7 +29,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 MOST_PACKAGES = 6
-MOST_WHEEL_BYTES = {"native": 1_790_000, "pure": 1_190_000, "cluster": 430_000, "schemas": 400_000}
+PARTS = ("cluster", "pipelines", "schemas")
+"""The folders of the distributions beside kafka-parley."""
+MOST_WHEEL_BYTES = {
+    "native": 1_700_000,
+    "pure": 1_090_000,
+    "cluster": 430_000,
+    "pipelines": 290_000,
+    "schemas": 400_000,
+}
 COMPILED = ("native", "schemas")
 PROGRAM_SECONDS = 400
 RUST = {"cargo", "rustc", "rustup"}
@@ -154,7 +162,8 @@ def build(shop: Workshop) -> str:
         # beside what the kernel's build has left
         command = [python, "-m", "build", "--wheel", "--outdir", DIST, tree / "schemas"]
         shop.run(command, cargo=True)
-    shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree / "cluster"])
+    for part in ("cluster", "pipelines"):
+        shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree / part])
     return ", ".join(
         f"{path.name} ({path.stat().st_size:,} bytes)" for path in sorted(DIST.iterdir())
     )
@@ -166,10 +175,8 @@ def sdist() -> Path:
 
 
 def wheel(kind: str) -> Path:
-    """Return a wheel of kafka-parley with the native or the pure kernel, or that
-    of kafka-parley-cluster or kafka-parley-schemas.
-    """
-    name = f"kafka_parley_{kind}" if kind in ("cluster", "schemas") else "kafka_parley"
+    """Return a wheel of kafka-parley with the native or the pure kernel, or that of a part."""
+    name = f"kafka_parley_{kind}" if kind in PARTS else "kafka_parley"
     pure = kind not in COMPILED
     found = [
         path
@@ -183,7 +190,7 @@ def wheel(kind: str) -> Path:
 
 def check_sdist() -> str:
     """Check that the sdist has the sources of what is compiled and everything that
-    builds them and the cluster.
+    builds them and the other parts.
     """
     with tarfile.open(sdist()) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -194,7 +201,7 @@ def check_sdist() -> str:
     }
     needed |= {
         f"{folder}{name}"
-        for folder in ("", "cluster/", "schemas/")
+        for folder in ("", *(f"{part}/" for part in PARTS))
         for name in ("setup.py", "pyproject.toml")
     }
     if needed - names:
@@ -228,8 +235,9 @@ def check_shared(kinds: list[str]) -> str:
     """Check that what is installed together shares no file: the second of two would
     hide it, or take it along.
     """
-    others = ["cluster", "schemas"] if "native" in kinds else ["cluster"]
-    for kind, other in itertools.product(kinds, others):
+    parts = [part for part in PARTS if part not in COMPILED or "native" in kinds]
+    pairs = [*itertools.product(kinds, parts), *itertools.combinations(parts, 2)]
+    for kind, other in pairs:
         shared = files_of(wheel(kind)) & files_of(wheel(other))
         if shared:
             raise Failed(
@@ -304,14 +312,17 @@ def try_alone(shop: Workshop, python: Path) -> str:
     said = shop.run([python.with_name("parley"), "features"], expect=1)
     if said.count("\n") != 1 or "kafka-parley[cli]" not in said:
         raise Failed(f"without the extra `cli` the command line says: {said}")
-    said = shop.run([python.with_name("parley"), "doctor"])
-    if "kafka-parley[cluster]" not in said:
-        raise Failed(f"without the extra `cluster` the doctor says: {said}")
-    said = shop.run(
-        [python, "-c", "from parley.devcluster import LocalCluster"], expect=1
-    ).splitlines()[-1]
-    if not said.endswith('parley.devcluster is not installed: pip install "kafka-parley[cluster]"'):
-        raise Failed(f"without the extra `cluster` LocalCluster says: {said}")
+    report = shop.run([python.with_name("parley"), "doctor"])
+    for extra, package, program in (
+        ("cluster", "parley.devcluster", "from parley.devcluster import LocalCluster"),
+        ("pipelines", "parley.pipelines", "from parley import Pipeline"),
+    ):
+        remedy = f'pip install "kafka-parley[{extra}]"'
+        if remedy not in report:
+            raise Failed(f"without the extra `{extra}` the doctor says: {report}")
+        said = shop.run([python, "-c", program], expect=1).splitlines()[-1]
+        if not said.endswith(f"{package} is not installed: {remedy}"):
+            raise Failed(f"without the extra `{extra}` `{program}` says: {said}")
     return f"{count} packages"
 
 
@@ -355,13 +366,15 @@ def try_schemas(shop: Workshop, requirement: Path) -> str:
 
 
 def with_extras(requirement: Path, extras: str) -> list[str]:
-    """Return pip's arguments for a wheel with extras; of them the cluster is found beside it."""
+    """Return pip's arguments for a wheel with extras; of these our own are found beside it."""
     return [f"{requirement}[{extras}]", "--find-links", str(DIST)]
 
 
 def try_command_line(shop: Workshop, requirement: Path) -> str:
-    """Install the command line and call it, without the cluster and with it."""
-    python = shop.new_environment("command-line", *with_extras(requirement, "cli"))
+    """Install pipelines, then the command line, then the cluster, and call what each brings."""
+    python = shop.new_environment("command-line", *with_extras(requirement, "pipelines"))
+    shop.run([python, "-c", "import parley; parley.Pipeline.from_file"])
+    shop.install(python, *with_extras(requirement, "cli"))
     parley = python.with_name("parley")
     said = shop.run([parley, "cluster", "apis"], expect=2)
     if said.count("\n") != 1 or "kafka-parley[cluster]" not in said:
@@ -419,7 +432,8 @@ def main() -> int:
             shop.step(
                 f"try the {kind} wheel", lambda kind=kind: try_kernel(shop, kind, wheel(kind), kind)
             )
-        shop.step("cluster wheel", lambda: check_wheel("cluster"))
+        for part in ("cluster", "pipelines"):
+            shop.step(f"{part} wheel", lambda part=part: check_wheel(part))  # type: ignore[misc]
         if shop.has_cargo:
             shop.step("schemas wheel", lambda: check_wheel("schemas"))
             shop.step("try the schemas wheel", lambda: try_schemas(shop, wheel("native")))

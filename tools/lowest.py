@@ -68,8 +68,8 @@ def project() -> dict[str, object]:
 
 
 def extras() -> dict[str, list[str]]:
-    """Return what all extras require but a Java, which the test tools bring, and the
-    cluster, which runs from here.
+    """Return what all extras require but a Java, which the test tools bring, and parley's other
+    distributions, which run from here.
     """
     found = project()["tool"]
     assert isinstance(found, dict)

@@ -16,9 +16,7 @@ from set_up import ROOT, SetUpError
 
 ENVIRONMENT = ".venv-docs"
 EXTRA = "cli"
-"""The extra whose packages the reference is made with. The cluster runs from src/ and
-has no packages of its own.
-"""
+"""The extra whose packages the reference is made with. What is parley's own runs from src/."""
 
 
 def main() -> int:
@@ -60,9 +58,8 @@ def requirements() -> list[str]:
     """
     project = set_up.read_project()
     extra = project["tool"]["parley"]["extras"][EXTRA]
-    return sorted(
-        {*project["dependency-groups"]["docs"], *project["project"]["dependencies"], *extra}
-    )
+    needed = [*project["dependency-groups"]["docs"], *project["project"]["dependencies"], *extra]
+    return sorted({one for one in needed if not one.startswith("kafka-parley")})
 
 
 if __name__ == "__main__":

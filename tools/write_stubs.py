@@ -132,7 +132,8 @@ def names(package: str) -> str:
     used: what type checkers read stands below `if TYPE_CHECKING`.
     """
     made = importlib.import_module(package)
-    tables = [made._NAMES, getattr(made, "_OWN_NAMES", {})]
+    others = (getattr(made, name, {}) for name in ("_OWN_NAMES", "_NAMES_OF_EXTRAS"))
+    tables = [made._NAMES, *others]
     path = PARLEY.parent.joinpath(*package.split("."), "__init__.py")
     text, _, _ = path.read_text(encoding="utf-8").partition("\nif TYPE_CHECKING:\n")
     lines = [text, "if TYPE_CHECKING:", IMPORTS_HEAD]

@@ -48,14 +48,20 @@ _NAMES = {
         "TopicPartition",
     ),
     "parley.errors": ("KafkaError",),
-    "parley.pipelines.declared": ("AsyncPipeline", "Pipeline"),
 }
 """Where each public name comes from; `tools/write_stubs.py` writes the imports below of it."""
+_NAMES_OF_EXTRAS = {"parley.pipelines.declared": ("AsyncPipeline", "Pipeline")}
+"""Names that are there where an extra is; `from parley import *` does without."""
 
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
+_HOME = {
+    name: module
+    for table in (_NAMES, _NAMES_OF_EXTRAS)
+    for module, names in table.items()
+    for name in names
+}
 
 __all__ = ["__version__"]
-__all__.extend(_HOME)
+__all__.extend(name for names in _NAMES.values() for name in names)
 
 
 if not TYPE_CHECKING:

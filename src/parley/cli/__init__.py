@@ -1,5 +1,8 @@
 """The command `parley`: one module per command, imported when that command is called.
 
+This file and what `doctor` finds out are installed with `kafka-parley`, the rest of the package
+with its extra `cli`.
+
 Exit codes: 0 done; 1 something failed; 2 wrong usage or option; 3 no broker could be reached;
 4 the broker cannot do what was asked; 5 topics differ (`verify`); 130 stopped with Ctrl-C.
 Data goes to stdout, everything else to stderr.
@@ -22,19 +25,19 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. Expected errors become lines on stderr.
 
-    Without the extra `cli` there is no parser of options: `parley doctor` reports all the same, and
-    everything else says what to install.
+    Without the extra `cli` there is no command: `parley doctor` reports all the same, and all else
+    says what to install.
     """
     try:
         from parley.cli.app import main as run
     except ModuleNotFoundError as error:
-        if error.name not in {"typer", "rich"}:
+        if error.name not in {"parley.cli.app", "typer", "rich"}:
             raise
-        return _without_parser(sys.argv[1:] if arguments is None else arguments)
+        return _without_commands(sys.argv[1:] if arguments is None else arguments)
     return run(arguments)
 
 
-def _without_parser(arguments: Sequence[str]) -> int:
+def _without_commands(arguments: Sequence[str]) -> int:
     if list(arguments) != ["doctor"]:
         print(
             "parley: the command line is an extra; pip install 'kafka-parley[cli]'", file=sys.stderr

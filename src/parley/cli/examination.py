@@ -49,6 +49,7 @@ def examine() -> Iterator[Finding]:
     yield library_finding("crc32c", "checksums of records without the native kernel")
     yield kernel_finding()
     yield command_line_finding()
+    yield pipelines_finding()
     yield cluster_finding()
     yield schemas_finding()
     yield java_finding()
@@ -111,29 +112,49 @@ def kernel_finding() -> Finding:
 
 def command_line_finding() -> Finding:
     """Return whether the command `parley` has what it is made of."""
-    lacking = [name for name in ("typer", "rich") if importlib.util.find_spec(name) is None]
+    needed = {"kafka-parley-pipelines": "parley.cli.app", "typer": "typer", "rich": "rich"}
+    lacking = [name for name, module in needed.items() if importlib.util.find_spec(module) is None]
     if lacking:
         found = f"no {' and no '.join(lacking)}: of the command `parley` only this report"
         return Finding("command line", MISSING, found, "pip install 'kafka-parley[cli]'")
     return Finding("command line", OK, f"typer {version_of('typer')}, rich {version_of('rich')}")
 
 
+def pipelines_finding() -> Finding:
+    """Return whether pipelines are here, in this release."""
+    return _part_finding(
+        "pipelines",
+        "parley.pipelines",
+        "no replication, no replay, no comparison, no declared pipelines",
+        "replication, replay, comparison and declared pipelines are there",
+    )
+
+
 def cluster_finding() -> Finding:
-    """Return whether the embedded cluster, a distribution of its own, is here in this release."""
+    """Return whether the embedded cluster is here, in this release."""
+    return _part_finding(
+        "cluster",
+        "parley.devcluster",
+        "no LocalCluster, no pytest plugin, no `parley cluster`, no demo",
+        "the embedded cluster and its pytest plugin are there",
+    )
+
+
+def _part_finding(extra: str, package: str, lost: str, there: str) -> Finding:
+    """Return whether a distribution of its own is here, that of an extra, in this release."""
     try:
-        importlib.import_module("parley.devcluster")
+        importlib.import_module(package)
     except NotInstalledError:
-        found = "not installed: no LocalCluster, no pytest plugin, no `parley cluster`, no demo"
-        return Finding("cluster", MISSING, found, 'pip install "kafka-parley[cluster]"')
+        remedy = f'pip install "kafka-parley[{extra}]"'
+        return Finding(extra, MISSING, f"not installed: {lost}", remedy)
     except ImportError as error:
-        return Finding("cluster", MISSING, f"does not load: {error}")
-    installed = version_of("kafka-parley-cluster")
+        return Finding(extra, MISSING, f"does not load: {error}")
+    installed = version_of(f"kafka-parley-{extra}")
     if installed not in {None, parley.__version__}:
-        remedy = f'pip install "kafka-parley[cluster]=={parley.__version__}"'
-        return Finding(
-            "cluster", MISSING, f"kafka-parley-cluster {installed} is for another parley", remedy
-        )
-    return Finding("cluster", OK, "the embedded cluster and its pytest plugin are there")
+        remedy = f'pip install "kafka-parley[{extra}]=={parley.__version__}"'
+        found = f"kafka-parley-{extra} {installed} is for another parley"
+        return Finding(extra, MISSING, found, remedy)
+    return Finding(extra, OK, there)
 
 
 def schemas_finding() -> Finding:

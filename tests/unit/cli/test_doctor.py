@@ -167,17 +167,52 @@ def test_without_the_cluster_the_other_commands_work_and_the_doctor_names_it() -
     )
 
 
-def test_a_cluster_of_another_release_is_named_with_the_remedy(
-    monkeypatch: pytest.MonkeyPatch,
+NO_PIPELINES = ["parley.cli.app", "parley.pipelines.checks"]
+
+
+def test_without_its_distribution_the_command_line_says_in_one_line_what_to_install() -> None:
+    done = run_without(NO_PIPELINES, "replicate", "--help")
+    assert done.returncode == 1
+    assert done.stderr == "parley: the command line is an extra; pip install 'kafka-parley[cli]'\n"
+    done = run_without(NO_PIPELINES, "doctor")
+    assert done.returncode == 0, done.stderr
+    said = re.findall(r"^missing +(command line|pipelines) +(no\w*) ", done.stdout, re.MULTILINE)
+    assert said == [("command line", "no"), ("pipelines", "not")]
+
+
+def test_without_pipelines_the_client_does_and_the_name_says_what_to_install() -> None:
+    program = f"""
+import sys
+for name in {NO_PIPELINES}: sys.modules[name] = None
+from parley import *
+import parley
+assert Client is parley.Client and "Pipeline" not in dir(parley)
+from parley import Pipeline
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=GENEROUS_S,
+        check=False,
+    )
+    said = 'parley.pipelines is not installed: pip install "kafka-parley[pipelines]"'
+    assert done.stderr.splitlines()[-1].endswith(f"NotInstalledError: {said}"), done.stderr
+
+
+@pytest.mark.parametrize("extra", ["cluster", "pipelines"])
+def test_a_part_of_another_release_is_named_with_the_remedy(
+    extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert examination.cluster_finding().status == examination.OK
+    examined = getattr(examination, f"{extra}_finding")
+    assert examined().status == examination.OK
     monkeypatch.setattr(examination, "version", lambda name: "0.0.9")
-    finding = examination.cluster_finding()
+    finding = examined()
     assert (finding.status, finding.found) == (
         examination.MISSING,
-        "kafka-parley-cluster 0.0.9 is for another parley",
+        f"kafka-parley-{extra} 0.0.9 is for another parley",
     )
-    assert finding.remedy == f'pip install "kafka-parley[cluster]=={parley.__version__}"'
+    assert finding.remedy == f'pip install "kafka-parley[{extra}]=={parley.__version__}"'
 
 
 @pytest.mark.spark

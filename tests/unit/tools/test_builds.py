@@ -117,9 +117,20 @@ def wheel(unpacked: Path) -> Path:
 @pytest.fixture(scope="module")
 def cluster_wheel(unpacked: Path) -> Path:
     """Return the wheel of the embedded cluster, built from the same sdist."""
-    done = build("wheel", unpacked / "cluster", unpacked.parent / "cluster-wheels")
+    return part_wheel(unpacked, "cluster")
+
+
+@pytest.fixture(scope="module")
+def pipelines_wheel(unpacked: Path) -> Path:
+    """Return the wheel of pipelines and commands, built from the same sdist."""
+    return part_wheel(unpacked, "pipelines")
+
+
+def part_wheel(unpacked: Path, part: str) -> Path:
+    done = build("wheel", unpacked / part, unpacked.parent / f"{part}-wheels")
     assert done.returncode == 0, done.stdout + done.stderr
-    (found,) = (unpacked.parent / "cluster-wheels").glob("*.whl")
+    (found,) = (unpacked.parent / f"{part}-wheels").glob("*.whl")
+    assert found.name == f"kafka_parley_{part}-{parley.__version__}-py3-none-any.whl"
     return found
 
 
@@ -146,27 +157,27 @@ def test_a_wheel_has_the_package_and_its_data_and_no_laboratory(wheel: Path) -> 
     assert "(docs/" not in described.get_payload()
 
 
-def test_of_the_cluster_a_wheel_has_only_what_says_what_to_install_and_names_the_extra(
+def test_of_the_parts_a_wheel_has_only_what_says_what_to_install_and_names_the_extras(
     wheel: Path,
 ) -> None:
-    inside = {
-        name
-        for name in names_in(wheel)
-        if name.startswith(("parley/devcluster/", "parley/testing/"))
-    }
-    assert inside == {"parley/devcluster/__init__.py", "parley/testing/__init__.py"}
+    parts = tuple(f"parley/{name}/" for name in ("devcluster", "testing", "cli", "pipelines"))
+    inside = {name for name in names_in(wheel) if name.startswith(parts)}
+    examined = {f"parley/cli/{name}examination.py" for name in ("", "spark_")}
+    assert inside == {f"{part}__init__.py" for part in parts} | examined
     required = described_by(wheel).get_all("Requires-Dist", [])
-    assert [one for one in required if one.startswith("kafka-parley-cluster")] == [
-        f'kafka-parley-cluster=={parley.__version__}; extra == "cluster"',
-        f'kafka-parley-cluster=={parley.__version__}; extra == "demo"',
-    ]
+    for part, extras in {
+        "cluster": ("cluster", "demo"),
+        "pipelines": ("cli", "demo", "pipelines"),
+    }.items():
+        assert sorted(one for one in required if one.startswith(f"kafka-parley-{part}")) == [
+            f'kafka-parley-{part}=={parley.__version__}; extra == "{extra}"' for extra in extras
+        ]
     assert "pytest11" not in metadata_file(wheel, "entry_points.txt")
 
 
 def test_the_wheel_of_the_cluster_has_the_public_helpers_and_the_plugin(
     cluster_wheel: Path,
 ) -> None:
-    assert cluster_wheel.name == f"kafka_parley_cluster-{parley.__version__}-py3-none-any.whl"
     names, described = names_in(cluster_wheel), described_by(cluster_wheel)
     testing = {
         name.removeprefix("parley/testing/") for name in names if name.startswith("parley/testing/")
@@ -182,14 +193,16 @@ def test_the_wheel_of_the_cluster_has_the_public_helpers_and_the_plugin(
     )
 
 
-def test_the_two_wheels_share_no_file_and_have_all_that_is_installed(
-    wheel: Path, cluster_wheel: Path
+def test_the_wheels_share_no_file_and_have_all_that_is_installed(
+    wheel: Path, cluster_wheel: Path, pipelines_wheel: Path
 ) -> None:
-    one, other = (
-        {name for name in names_in(path) if ".dist-info/" not in name}
-        for path in (wheel, cluster_wheel)
-    )
-    assert not one & other
+    inside = [
+        name
+        for path in (wheel, cluster_wheel, pipelines_wheel)
+        for name in names_in(path)
+        if ".dist-info/" not in name
+    ]
+    assert len(set(inside)) == len(inside)
     source = {
         f"{package}/{name}"
         for package in PACKAGES
@@ -200,27 +213,42 @@ def test_the_two_wheels_share_no_file_and_have_all_that_is_installed(
         for name in source
         if not name.endswith((".pyc", ".so")) and "/schema/apis/" not in name
     }
-    assert one | other == installed | {"parley/schema/apis/all.api"}
+    assert set(inside) == installed | {"parley/schema/apis/all.api"}
 
 
-def test_the_cluster_has_no_sdist_of_its_own(unpacked: Path, tmp_path: Path) -> None:
-    done = build("sdist", unpacked / "cluster", tmp_path)
+@pytest.mark.parametrize("part", ["cluster", "pipelines"])
+def test_a_part_has_no_sdist_of_its_own(part: str, unpacked: Path, tmp_path: Path) -> None:
+    done = build("sdist", unpacked / part, tmp_path)
     assert done.returncode != 0
-    assert (
-        "kafka-parley-cluster has no sdist of its own; that of kafka-parley has its sources"
-        in done.stderr
-    )
+    said = f"kafka-parley-{part} has no sdist of its own; that of kafka-parley has its sources"
+    assert said in done.stderr
 
 
-def test_both_wheels_together_run_a_cluster_and_one_alone_says_what_to_install(
-    wheel: Path, cluster_wheel: Path, tmp_path: Path
+RUNS_A_CLUSTER = "from parley.devcluster import LocalCluster; LocalCluster(brokers=1).start()"
+SAYS_HELP = "from parley.pipelines import verify; from parley.cli import main; main(['--help'])"
+
+
+@pytest.mark.parametrize(
+    ("part", "package", "program"),
+    [
+        ("cluster", "devcluster", RUNS_A_CLUSTER),
+        ("pipelines", "pipelines", SAYS_HELP),
+    ],
+    ids=["cluster", "pipelines"],
+)
+def test_with_the_wheel_of_a_part_its_work_is_done_and_without_it_the_error_says_what_to_install(
+    part: str,
+    package: str,
+    program: str,
+    wheel: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
-    for path in (wheel, cluster_wheel):
+    for path in (wheel, request.getfixturevalue(f"{part}_wheel")):
         with zipfile.ZipFile(path) as archive:
             archive.extractall(tmp_path / "both")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "alone")
-    program = "from parley.devcluster import LocalCluster; LocalCluster(brokers=1).start()"
     both, alone = (
         subprocess.run(
             [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True,
@@ -231,7 +259,7 @@ def test_both_wheels_together_run_a_cluster_and_one_alone_says_what_to_install(
     )  # fmt: skip
     assert both.returncode == 0, both.stderr
     assert alone.stderr.splitlines()[-1].endswith(
-        'parley.devcluster is not installed: pip install "kafka-parley[cluster]"'
+        f'parley.{package} is not installed: pip install "kafka-parley[{part}]"'
     )
 
 

@@ -29,6 +29,8 @@ from ...support import GENEROUS_S
 
 ROOT = Path(__file__).parents[3]
 NOTICES = ROOT / "THIRD-PARTY-NOTICES.txt"
+PARTS = ("cluster", "pipelines", "schemas")
+"""The folders of the other distributions of this tree."""
 
 
 @pytest.fixture
@@ -52,7 +54,11 @@ def pyproject() -> dict[str, Any]:
 
 @pytest.fixture
 def cluster() -> dict[str, Any]:
-    return tomllib.loads((ROOT / "cluster" / "pyproject.toml").read_text(encoding="utf-8"))
+    return described("cluster")
+
+
+def described(part: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / part / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def executable(path: Path, text: str) -> Path:
@@ -79,16 +85,18 @@ def test_python_and_rust_have_the_same_version(
         assert setup.version() == parley.__version__ == crate["version"] == own["version"]
 
 
-def test_the_cluster_has_the_version_of_parley_and_requires_that_one(
-    setup: ModuleType, pyproject: dict[str, Any], cluster: dict[str, Any]
+@pytest.mark.parametrize("part", ["cluster", "pipelines"])
+def test_a_part_has_the_version_of_parley_and_requires_that_one(
+    part: str, setup: ModuleType, pyproject: dict[str, Any]
 ) -> None:
     extras = setup.extras(pyproject["tool"]["parley"]["extras"])
-    own = f"kafka-parley-cluster=={parley.__version__}"
-    assert extras["cluster"] == [own]
+    own = f"kafka-parley-{part}=={parley.__version__}"
+    assert extras[part] == [own]
     assert own in extras["demo"]
-    assert {"version", "dependencies"} <= set(cluster["project"]["dynamic"])
-    assert cluster["project"]["requires-python"] == pyproject["project"]["requires-python"]
-    assert cluster["project"]["license-files"] == pyproject["project"]["license-files"]
+    project = described(part)["project"]
+    assert {"version", "dependencies"} <= set(project["dynamic"])
+    assert project["requires-python"] == pyproject["project"]["requires-python"]
+    assert project["license-files"] == pyproject["project"]["license-files"]
 
 
 def test_the_pytest_plugin_is_registered_where_it_is(
@@ -120,8 +128,7 @@ def test_the_address_of_the_repository_is_written_once(pyproject: dict[str, Any]
     files = [
         ROOT / "README.md",
         ROOT / "setup.py",
-        ROOT / "cluster" / "setup.py",
-        ROOT / "cluster" / "pyproject.toml",
+        *(ROOT / part / name for part in PARTS for name in ("setup.py", "pyproject.toml")),
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "tools").rglob("*.py"),
     ]
@@ -153,6 +160,7 @@ def test_a_client_requires_few_packages_and_none_of_the_command_line(
     project = pyproject["project"]
     assert {name_of(one) for one in project["dependencies"]} == {"pyarrow", "cramjam", "crc32c"}
     assert {name_of(one) for one in pyproject["tool"]["parley"]["extras"]["cli"]} == {
+        "kafka-parley-pipelines",
         "typer",
         "rich",
     }
@@ -173,11 +181,11 @@ def test_every_requirement_has_a_lower_bound(pyproject: dict[str, Any]) -> None:
         *pyproject["project"]["dependencies"],
         *(one for extra in extras.values() for one in extra),
     ]
-    own = {f"kafka-parley-{name}=={{version}}" for name in ("cluster", "schemas")}
+    own = {f"kafka-parley-{name}=={{version}}" for name in PARTS}
     assert {one for one in wanted if ">=" not in one} == own
 
 
-def test_the_oldest_releases_are_found_without_asking_an_index_for_the_cluster(
+def test_the_oldest_releases_are_found_without_asking_an_index_for_parley(
     pyproject: dict[str, Any],
 ) -> None:
     extras = load(ROOT / "tools" / "lowest.py").extras()
@@ -229,7 +237,14 @@ def test_the_public_test_helpers_are_in_the_wheel_of_the_cluster(setup: ModuleTy
         "parley.testing.realbroker",
     }
     assert {setup.wheel_of(name) for name in public} == {"kafka-parley-cluster"}
-    assert {setup.wheel_of(name) for name in setup.IN_CLUSTER} == {"kafka-parley"}
+
+
+def test_what_says_what_to_install_is_in_the_wheel_that_is_always_there(setup: ModuleType) -> None:
+    assert {setup.wheel_of(name) for name in setup.INSIDE} == {"kafka-parley"}
+    said = ["parley.cli.examination", "parley.cli.spark_examination"]
+    assert {setup.wheel_of(name) for name in said} == {"kafka-parley"}
+    commands = ["parley.cli.app", "parley.cli.doctor", "parley.pipelines.replay.options"]
+    assert {setup.wheel_of(name) for name in commands} == {"kafka-parley-pipelines"}
 
 
 @pytest.mark.spark
