@@ -157,6 +157,45 @@ async def test_values_are_written_with_the_registrys_schema_and_others_read_them
     assert [row["timestamp"] for row in rows] == [row["event_time"] for row in expected]
 
 
+async def test_keys_are_written_with_a_schema_of_their_own_and_others_read_them(
+    cluster: LocalCluster, shuffled: str, to: str
+) -> None:
+    options = registry_options(cluster)
+    registry = SchemaRegistryClient(options=options)
+    one = registry.register_schema(f"{to}-key", Schema('"long"'))
+    named = {"type": "record", "name": "OrderKey", "fields": FIELDS[:2]}
+    some = registry.register_schema("orders-by", Schema(json.dumps(named)))
+
+    def keys(rows: list[dict[str, Any]], id: int, schema: Any) -> list[Any]:
+        assert {row["key"][:5] for row in rows} == {b"\0" + id.to_bytes(4, "big")}
+        return [fastavro.schemaless_reader(io.BytesIO(row["key"][5:]), schema) for row in rows]
+
+    encoded = {
+        "key_format": "avro", "key_schema": "latest", "registry": options,
+        "value_framing": "none", "register_schemas": True, "where": "day <> '2026-11-02'",
+    }  # fmt: skip
+    table = typed(shuffled, key="id", **encoded)
+    await replayed(cluster, table, name=to, to=to)
+    wanted = [number for number in range(ROWS) if number % 3 != 1]
+    found = keys(rows_of(cluster, to), one.id, "long")
+    assert sorted(found) == wanted
+    assert [key // 3 for key in found] == [number // 3 for number in wanted]  # three have a time
+
+    to = f"{to}-struct"
+    struct = {"key": None, "key_columns": ("id", "city"), "key_subject": "orders-by"}
+    table = typed(shuffled, **struct, **encoded)
+    await replayed(cluster, table, name=to, to=to, partitions=3)
+    schema = fastavro.parse_schema(named)
+    shares = read(cluster, 3, topic=to)
+    assert all(shares)  # spread by the bytes that are sent
+    for rows in shares:
+        for key, value in zip(keys(rows, some.id, schema), from_json(rows), strict=True):
+            assert key == {name: value[name] for name in ("id", "city")}
+    struct["key_columns"] = ("city", "id")
+    with pytest.raises(ConfigError, match="key_columns"):
+        await replayed(cluster, typed(shuffled, **struct, **encoded), name=to, to=to)
+
+
 async def test_an_iceberg_table_is_replayed_like_a_delta_table(
     cluster: LocalCluster, tmp_path: Path, to: str
 ) -> None:
@@ -316,6 +355,12 @@ async def test_old_records_in_a_topic_that_deletes_them_are_named_by_the_plan(
         ({"timestamp": None, "order": ("id",), "speed": 1}, ConfigError, "speed needs times"),
         ({"order": ("amount",)}, ConfigError, "order names amount, of the type double"),
         ({"columns": ("id", "nope")}, ConfigError, 'no column "nope", which columns names'),
+        (
+            {"key": None, "key_columns": ("nope",), "key_format": "json"},
+            ConfigError,
+            "which key_columns names",
+        ),
+        ({"key": None, "key_format": "json"}, ConfigError, "no column key: key_format needs one"),
         ({"value_format": None}, ConfigError, "no column value: give value_format"),
         ({"where": "day ="}, LakeError, "cannot be read where day ="),
         ({"where": "nope = 1"}, LakeError, "No field named nope"),
@@ -353,6 +398,19 @@ async def test_a_usual_column_that_cannot_be_used_is_named(
     table = typed(folder, **{"key": None, "timestamp": None, "order": ("id",), **given})
     with pytest.raises(ConfigError, match=named):
         await replayed(cluster, table, name="unusual", to="unusual")
+
+
+async def test_rows_are_sorted_by_what_the_table_has_and_not_by_the_bytes_of_keys(
+    cluster: LocalCluster, tmp_path: Path, to: str
+) -> None:
+    numbers = [100, 9, 64, -3, 8_000]
+    folder = write_delta(tmp_path / "t", pa.table({"key": numbers, "value": ["v"] * 5}))
+    for name, given in {"text": {}, "avro": {"key_format": "avro"}}.items():
+        table = ReplayedTable(delta=folder, order=("key",), **given)
+        await replayed(cluster, table, name=f"{to}-{name}", to=f"{to}-{name}")
+    text, avro = ([row["key"] for row in rows_of(cluster, f"{to}-{n}")] for n in ("text", "avro"))
+    assert text == [str(number).encode() for number in sorted(numbers)]
+    assert [fastavro.schemaless_reader(io.BytesIO(key), "long") for key in avro] == sorted(numbers)
 
 
 async def test_partitions_that_records_keep_are_added_to_the_topic(

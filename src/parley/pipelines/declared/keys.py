@@ -48,12 +48,13 @@ def moment(value: object) -> int:
 
 class Key(NamedTuple):
     """The option that a key sets, what makes its value of what is written, and, where that is a
-    table, its keys.
+    table, its keys; `is_table` says that nothing else may stand there.
     """
 
     option: str
     read: Callable[[object], object] = as_it_is
     table: Mapping[str, Key] | None = None
+    is_table: bool = True
 
 
 Keys = Mapping[str, Key]
@@ -137,8 +138,9 @@ SIDE_KEYS: dict[tuple[str, str], Keys] = {
     (REPLAY, "to"): {
         "topic": Key("to"),
         "value": Key("to_value", table=_ENCODED | _same("columns")),
+        "key": Key("to_key", table=_ENCODED | _same("column", "columns"), is_table=False),
     }
-    | _same("partition-by", "partitions", "into-live", "key", "timestamp"),
+    | _same("partition-by", "partitions", "into-live", "timestamp"),
     (INGEST, "from"): _READING,
     (INGEST, "to"): _TO_TOPIC | _TO_TABLE,
     (SQL, "from"): _READING,

@@ -240,9 +240,9 @@ class _Reader:
         self._known(path, table, [*known, *others])
         found: Table = {}
         for key, value in table.items():
-            option, read, inner = known[key]
+            option, read, inner, is_table = known[key]
             here = (*path, key)
-            if inner is not None:
+            if inner is not None and (is_table or isinstance(value, dict)):
                 found[option] = self._options(here, self._table(here, value), inner, ())
             else:
                 found[option] = self._at(here, partial(read, value))

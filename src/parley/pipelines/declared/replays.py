@@ -13,9 +13,11 @@ from parley.pipelines.declared.surroundings import (
 )
 from parley.pipelines.replay import ReplayedTable, ReplayOptions
 
-_AS_IT_IS = ("order", "version", "where", "key", "timestamp")
-_OF_TABLES = (*_AS_IT_IS, STORAGE, CATALOG, "to_value")
-_AS_DECLARED = {"to_value": "value"}
+_AS_IT_IS = ("order", "version", "where", "timestamp")
+_OF_TABLES = (*_AS_IT_IS, STORAGE, CATALOG, "to_key", "to_value")
+_AS_DECLARED = {"to_key": "key", "to_value": "value"}
+_SHARED = {"registry": "registry", "register": "register_schemas"}
+"""Keys of both parts, for which a replay has one option."""
 
 
 def replay_options(name: str, options: Table, around: Surroundings) -> ReplayOptions:
@@ -36,21 +38,31 @@ def _table(lake: str, options: Table, around: Surroundings) -> ReplayedTable:
     for key in _AS_IT_IS:
         if key in options:
             found[key] = options.pop(key)
-    value = options.pop("to_value", None)
-    if value is not None:
-        assert isinstance(value, dict)  # checked when it was read
-        found |= _value(dict(value), around)
+    encoded = []
+    for part in ("key", "value"):
+        given = options.pop(f"to_{part}", None)
+        if isinstance(given, dict):
+            encoded.append(_encoded(part, dict(given), around))
+        elif given is not None:
+            found[part] = given
+    for key, name in _SHARED.items():
+        if len(encoded) > 1 and encoded[0].get(name) != encoded[1].get(name):
+            raise ConfigError(f"key and value differ in {key}: give both the same")
+    for one in encoded:
+        found |= one
     return ReplayedTable(settings=settings, **found)  # type: ignore[arg-type]  # it checks each
 
 
-def _value(given: Table, around: Surroundings) -> Table:
+def _encoded(part: str, given: Table, around: Surroundings) -> Table:
     if "format" not in given:
-        raise ConfigError("value has no format: avro, json or protobuf")
+        raise ConfigError(f"{part} has no format: avro, json or protobuf")
     found: Table = {}
     if (registry := given.pop("registry", None)) is not None:
         found["registry"] = around.registry(registry).options
-    if "register" in given:
-        found["register_schemas"] = given.pop("register")
+    if given.pop("register", False):
+        found["register_schemas"] = True
+    if "column" in given:
+        found["key"] = given.pop("column")
     if "columns" in given:
-        found["columns"] = given.pop("columns")
-    return found | {f"value_{key}": value for key, value in given.items()}
+        found["columns" if part == "value" else "key_columns"] = given.pop("columns")
+    return found | {f"{part}_{key}": value for key, value in given.items()}

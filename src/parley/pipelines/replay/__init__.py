@@ -9,10 +9,10 @@ Map: `replay` is what users see, with `options`, `table_options` and `status`, a
 other form. `sources` is what is read behind one face. Of a topic `bounds` finds which offsets,
 `merging` reads the partitions and puts them in the order of their times, `rows` makes of fetched
 columns what is produced, `letters` says which dead letters go back, and where to. Of a table
-(`table_source`) `table_rows` makes records of its rows, `sorting` sorts them, `table_reading` hands
-them out. `news` lets both be waited for. `planning` finds what is to be created, and what cannot
-be; `pace` (pure) says what is due, `writing` writes it. `marks` is the format of what a replay
-knows.
+(`table_source`) `table_rows` makes records of its rows, with keys and values of `table_parts`;
+`sorting` sorts them, `table_reading` hands them out. `news` lets both be waited for. `planning`
+finds what is to be created, and what cannot be; `pace` (pure) says what is due, `writing` writes
+it. `marks` is the format of what a replay knows.
 """
 
 from __future__ import annotations

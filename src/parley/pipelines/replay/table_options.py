@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from parley.client import FORMATS, WITHOUT_REGISTRY, RegistryOptions, Schema
 from parley.errors import ConfigError
 from parley.pipelines.checks import check_choice, check_number
 from parley.types import Names, texts
+
+
+class Encoding(NamedTuple):
+    """How the keys or the values of a table are encoded: options of a `ColumnEncoder`; with format
+    None they are not.
+    """
+
+    format: str | None
+    schema: Schema | str | None
+    subject: str | None
+    framing: str | None
+    message: str | None
+
+
+_COLUMNS = {"key": "key_columns", "value": "columns"}
+"""What names the fields of each part."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +50,9 @@ class ReplayedTable:
     or a struct of `columns`: where the table has no "value", those that the schema names, or all if
     it is derived. `value_schema`, `value_subject`, `value_framing` and `value_message` are those of
     a `ColumnEncoder`: the latest schema of the subject `<to>-value` with a `registry`, derived
-    otherwise; `register_schemas` registers one that the registry does not have.
+    otherwise; `register_schemas` registers one that the registry does not have. In the same way
+    `key_format` encodes the key, with the subject `<to>-key`: the column `key`, of any type that
+    the schema has room for, or a struct of `key_columns`.
     """
 
     delta: str | None = None
@@ -44,6 +63,12 @@ class ReplayedTable:
     where: str | None = None
     order: Names = ()
     key: str | None = None
+    key_columns: Names = ()
+    key_format: str | None = None
+    key_schema: Schema | str | None = None
+    key_subject: str | None = None
+    key_framing: str | None = None
+    key_message: str | None = None
     timestamp: str | None = None
     columns: Names = ()
     value_format: str | None = None
@@ -63,36 +88,46 @@ class ReplayedTable:
                 raise ConfigError(f"{name}={given!r} cannot be used: a text that is not empty is")
         if self.catalog is not None and self.iceberg is None:
             raise ConfigError("catalog goes with iceberg: a Delta table is in none")
-        for name in ("order", "columns"):
+        for name in ("order", "columns", "key_columns"):
             object.__setattr__(self, name, texts(name, getattr(self, name)))
+        if self.key is not None and self.key_columns:
+            raise ConfigError("give one of key and key_columns: what is the key?")
         if self.version is not None:
             check_number("version", self.version, 0)
-        self._check_value()
+        for part in _COLUMNS:
+            self._check_encoding(part)
+        if self.key_format is None and self.value_format is None:
+            for name in ("register_schemas", "registry"):
+                if getattr(self, name):
+                    raise ConfigError(f"{name} goes with value_format or key_format")
 
     @property
     def name(self) -> str:
         """The table, as people call it."""
         return self.delta or self.iceberg or ""
 
-    def _check_value(self) -> None:
-        if self.value_format is None:
-            for name in (
-                "columns", "value_schema", "value_subject", "value_framing", "value_message",
-                "register_schemas", "registry",
-            ):  # fmt: skip
+    def encoding(self, part: str) -> Encoding:
+        """Return how keys or values are encoded."""
+        return Encoding(*(getattr(self, f"{part}_{name}") for name in Encoding._fields))
+
+    def _check_encoding(self, part: str) -> None:
+        how = self.encoding(part)
+        if how.format is None:
+            others = [f"{part}_{name}" for name in Encoding._fields]
+            for name in (_COLUMNS[part], *others):
                 if getattr(self, name):
                     raise ConfigError(
-                        f"{name} goes with value_format: without it the column value has bytes"
+                        f"{name} goes with {part}_format: without it the column {part} has bytes"
                     )
             return
-        check_choice("value_format", self.value_format, *FORMATS)
-        if self.value_framing is None:
+        check_choice(f"{part}_format", how.format, *FORMATS)
+        if how.framing is None:
             framing = "none" if self.registry is None else "confluent-prefix"
-            object.__setattr__(self, "value_framing", framing)
-        if self.registry is None and self.value_framing not in WITHOUT_REGISTRY:
+            object.__setattr__(self, f"{part}_framing", framing)
+        elif self.registry is None and how.framing not in WITHOUT_REGISTRY:
             raise ConfigError(
-                f"value_framing={self.value_framing!r} names a schema of a registry: give registry"
+                f"{part}_framing={how.framing!r} names a schema of a registry: give registry"
             )
-        is_given = self.value_schema is not None or self.register_schemas
+        is_given = how.schema is not None or self.register_schemas
         if self.registry is not None and not is_given:
-            object.__setattr__(self, "value_schema", "latest")
+            object.__setattr__(self, f"{part}_schema", "latest")

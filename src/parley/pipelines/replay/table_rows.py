@@ -4,15 +4,10 @@ registry is asked.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from parley.arrow import HEADERS_TYPE
-from parley.client import ColumnEncoder, EncodedValues, Schema, SchemaOptions
-from parley.errors import ConfigError, SchemaEncodeError, SchemaError, nearest_hint
 from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
 from parley.pipelines.replay.rows import (
     EPOCH,
@@ -23,16 +18,14 @@ from parley.pipelines.replay.rows import (
     TIME,
     lengths,
 )
-from parley.pipelines.replay.table_options import ReplayedTable
+from parley.pipelines.replay.table_parts import KEY, VALUE, TableColumns, TablePart, is_key
 from parley.pipelines.replication.options import DROP
 from parley.pipelines.replication.rows import marked
-from parley.spark.clients import registry_for
 from parley.spark.lakes.snapshots import Snapshot
 
-KEY, VALUE, TIMESTAMP, HEADERS = "key", "value", "timestamp", "headers"
+TIMESTAMP, HEADERS = "timestamp", "headers"
 ORIGIN = ("topic", "partition", "offset")
 """Columns of a table that say where each of its rows was in Kafka."""
-Fits = Callable[[pa.DataType], bool]
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 _SORTED = "_by_"
 """Before the number of a column that rows are sorted by."""
@@ -49,68 +42,69 @@ class TableRecords:
     def __init__(self, options: ReplayOptions, snapshot: Snapshot, *, dry: bool = False) -> None:
         assert options.table is not None
         assert options.to is not None
-        self._table, self._snapshot, self._schema = options.table, snapshot, snapshot.schema
+        self._table, self._snapshot = options.table, snapshot
+        self._columns = TableColumns(options.table.name, snapshot.schema)
         self._keeps_partition = options.partition_by == SOURCE_PARTITION
-        self._is_origin_known = all(self._has(name) for name in ORIGIN)
+        self._is_origin_known = all(self._columns.has(name) for name in ORIGIN)
         self._keeps_headers = options.headers != DROP
-        self.key = self._column("key", self._table.key, KEY, _is_key)
-        self.timestamp = self._column("timestamp", self._table.timestamp, TIMESTAMP, _is_time)
+        self.timestamp = self._time_column()
         self._has_headers = (
             self._keeps_headers
-            and self._has(HEADERS)
-            and _is_headers(self._schema.field(HEADERS).type)
+            and self._columns.has(HEADERS)
+            and _is_headers(snapshot.schema.field(HEADERS).type)
         )
         if self.timestamp is None and options.speed is not None:
-            raise self._wrong("speed needs times: name a column in timestamp")
+            raise self._columns.wrong("speed needs times: name a column in timestamp")
         self.order = self._ordered()
-        if self._keeps_partition and not self._has("partition"):
-            raise self._wrong('partition_by="source" needs a column "partition"')
-        self._encoder = self._encoding(self._table, options.to, dry=dry)
-        self._is_whole = not self._table.columns and self._has(VALUE)
-        """Whether the value is a column, and no struct of some."""
-        self._value = self._value_columns()
-        if self._encoder is not None:
-            self._try_value()
-        used = [*self._value, *self.order, self.key, self.timestamp]
+        if self._keeps_partition and not self._columns.has("partition"):
+            raise self._columns.wrong('partition_by="source" needs a column "partition"')
+        self._parts = {
+            part: TablePart(part, options.table, options.to, self._columns, dry=dry)
+            for part in (KEY, VALUE)
+        }
+        for name, part in self._parts.items():
+            if part.has_headers and not self._keeps_headers:
+                raise self._columns.wrong(
+                    f'{name}_framing names the schema in headers: not with headers="drop"'
+                )
+        used = [name for part in self._parts.values() for name in part.columns]
+        used += [*self.order, *([self.timestamp] if self.timestamp else [])]
         used += ORIGIN if self._is_origin_known else ["partition"] * self._keeps_partition
         used += [HEADERS] * self._has_headers
-        self.reads = tuple(dict.fromkeys(name for name in used if name is not None))
+        self.reads = tuple(dict.fromkeys(used))
         """The columns to read."""
-        self._keys = self._sort_keys()
-        self.sorted_by = tuple(f"{_SORTED}{at}" for at in range(len(self._keys)))
+        self._keys, self._ties = self._sort_keys()
+        self.sorted_by = tuple(f"{_SORTED}{at}" for at in range(len(self._keys) + len(self._ties)))
         """The columns of what `of` returns that say which row comes first."""
 
     def settled(self) -> dict[str, object]:
         """Return what has to be the same when the replay goes on: rows are counted in their order,
         which hangs on all of it.
         """
-        schema = None
-        if self._encoder is not None:
-            text, ref = self._encoder.written
-            schema = hashlib.sha256(f"{text.text}\n{ref!r}".encode()).hexdigest()[:32]
+        key, value = self._parts[KEY], self._parts[VALUE]
         return {
             "lake": self._snapshot.place.lake.value,
             "id": self._snapshot.table_id,
             "version": self._snapshot.version,
             "where": self._table.where,
             "order": list(self.order),
-            "key": self.key,
+            "key": key.whole,
             "timestamp": self.timestamp,
-            "value": list(self._value),
-            "schema": schema,
+            "value": list(value.columns),
+            "schema": value.schema_digest,
+            # replays that were begun before keys had schemas have neither
+            "key_columns": None if key.schema_digest is None else list(key.columns),
+            "key_schema": key.schema_digest,
         }
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows as records with what they are sorted by, in no order yet."""
         rows = batch.num_rows
-        columns: dict[str, pa.Array] = {
-            KEY: pa.nulls(rows, pa.binary()) if self.key is None else _key(batch.column(self.key)),
-            VALUE: self._values(batch),
-        }
+        columns: dict[str, pa.Array] = {}
         headers = batch.column(HEADERS).cast(HEADERS_TYPE) if self._has_headers else None
-        if self._encoder is not None:
-            encoded = self._encoded(columns[VALUE])
-            columns[VALUE] = encoded.array
+        for part, made in self._parts.items():
+            encoded = made.of(batch)
+            columns[part] = encoded.array
             for name, value in encoded.headers:
                 given = pa.repeat(pa.scalar(value, pa.binary()), rows)
                 headers = marked(_no_headers(rows) if headers is None else headers, name, given)
@@ -120,10 +114,11 @@ class TableRecords:
             columns[HEADERS] = headers
         if self._keeps_partition:
             columns["partition"] = batch.column("partition").cast(pa.int32())
-        named = {**_named(batch), **columns}
+        times = {TIMESTAMP: columns[TIMESTAMP]} if TIMESTAMP in columns else {}
+        of_table = {**_named(batch), **times}
+        keys = [of_table[name] for name in self._keys] + [columns[name] for name in self._ties]
         columns |= {
-            by: _comparable(named[name])
-            for by, name in zip(self.sorted_by, self._keys, strict=True)
+            by: _comparable(column) for by, column in zip(self.sorted_by, keys, strict=True)
         }
         if self._is_origin_known:
             columns |= {f"_{name}_was": batch.column(name) for name in ORIGIN}
@@ -161,132 +156,41 @@ class TableRecords:
 
     # -- columns -----------------------------------------------------------------------------------
 
-    def _has(self, name: str) -> bool:
-        return name in self._schema.names
-
-    def _field(self, option: str, name: str) -> pa.Field:
-        if not self._has(name):
-            known = ", ".join(self._schema.names)
-            hint = nearest_hint(name, self._schema.names)
-            raise self._wrong(f'it has no column "{name}", which {option} names: {known}.{hint}')
-        return self._schema.field(name)
-
-    def _column(self, option: str, given: str | None, usual: str, is_fit: Fits) -> str | None:
-        name = given or (usual if self._has(usual) else None)
+    def _time_column(self) -> str | None:
+        usual = TIMESTAMP if self._columns.has(TIMESTAMP) else None
+        name = self._table.timestamp or usual
         if name is None:
             return None
-        kind = self._field(option, name).type
-        if is_fit(kind):
+        kind = self._columns.field("timestamp", name).type
+        if _is_time(kind):
             return name
-        raise self._wrong(
-            f"{option}={name!r} is a column of the type {kind}, which cannot be one: name another"
+        raise self._columns.wrong(
+            f"timestamp={name!r} is a column of the type {kind}, which cannot be one: name another"
         )
 
     def _ordered(self) -> tuple[str, ...]:
         names = self._table.order or ((self.timestamp,) if self.timestamp else ())
         if not names:
-            raise self._wrong(
+            raise self._columns.wrong(
                 "nothing says in which order its rows are: name columns in order, or a timestamp"
             )
         for name in names:
-            kind = self._field("order", name).type
+            kind = self._columns.field("order", name).type
             if not _is_ordered(kind):
-                raise self._wrong(f"order names {name}, of the type {kind}, which has no order")
+                raise self._columns.wrong(
+                    f"order names {name}, of the type {kind}, which has no order"
+                )
         return tuple(names)
 
-    def _sort_keys(self) -> list[str]:
-        """Return the columns that rows are sorted by: rows that are equal in all of them are the
-        same record.
+    def _sort_keys(self) -> tuple[list[str], list[str]]:
+        """Return the columns of the table that rows are sorted by, and those of the records behind
+        them: rows that are equal in all of them are the same record.
         """
         names = list(self.order)
         if self._is_origin_known:
-            return names + [name for name in ORIGIN if name not in names]
-        names += [KEY, VALUE]
-        names += [TIMESTAMP] * (self.timestamp is not None)
-        return names + [HEADERS] * self._has_headers
-
-    # -- values ------------------------------------------------------------------------------------
-
-    def _encoding(self, table: ReplayedTable, to: str, *, dry: bool) -> ColumnEncoder | None:
-        if table.value_format is None:
-            return None
-        registry = None if table.registry is None else registry_for(table.registry)
-        assert table.value_framing is not None  # the options settle it
-        encoder = ColumnEncoder(
-            registry,
-            table.value_subject or f"{to}-value",
-            _given(table),
-            value_format=table.value_format,
-            # what bare messages are written with, no registry has to know
-            framing="none" if dry and table.register_schemas else table.value_framing,
-            message=table.value_message,
-            auto_register_schemas=table.register_schemas,
-        )
-        if table.value_schema is not None:
-            encoder.prepare()
-        return encoder
-
-    def _value_columns(self) -> tuple[str, ...]:
-        table = self._table
-        for name in table.columns:
-            self._field("columns", name)
-        if table.columns or self._is_whole:
-            if self._encoder is None and not _is_bytes(self._schema.field(VALUE).type):
-                kind = self._schema.field(VALUE).type
-                raise self._wrong(f"its column value is of the type {kind}: give value_format")
-            return tuple(table.columns) or (VALUE,)
-        if self._encoder is None:
-            raise self._wrong("it has no column value: give value_format, and maybe columns")
-        if table.value_schema is None:
-            return tuple(self._schema.names)
-        return tuple(name for name in self._encoder.fields if self._has(name))
-
-    def _try_value(self) -> None:
-        assert self._encoder is not None
-        fields = [self._schema.field(name) for name in self._value]
-        kind = fields[0].type if self._is_whole else pa.struct(fields)
-        try:
-            self._encoder.prepare(kind)
-            in_headers = self._encoder.encode_values(pa.array([], kind)).headers
-        except SchemaError as error:
-            path = f"value.{error.path}" if error.path else VALUE
-            raise SchemaError(error.problem, path=path) from error
-        if in_headers and not self._keeps_headers:
-            raise self._wrong('value_framing names the schema in headers: not with headers="drop"')
-
-    def _values(self, batch: pa.RecordBatch) -> pa.Array:
-        if self._is_whole:
-            found = batch.column(VALUE)
-            return found if self._encoder is not None else found.cast(pa.binary())
-        fields = [self._schema.field(name) for name in self._value]
-        return pa.StructArray.from_arrays([batch.column(one.name) for one in fields], fields=fields)
-
-    def _encoded(self, values: pa.Array) -> EncodedValues:
-        assert self._encoder is not None
-        try:
-            return self._encoder.encode_values(values)
-        except SchemaEncodeError as error:
-            path = f"value.{error.path}" if error.path else VALUE
-            raise SchemaEncodeError(
-                f"{error.reason} (the table {self._table.name}; choose other rows with where, or "
-                "other columns)",
-                path=path,
-                row=None,
-            ) from error
-
-    def _wrong(self, text: str) -> ConfigError:
-        return ConfigError(f"the table {self._table.name}: {text}")
-
-
-def _given(table: ReplayedTable) -> Schema | str | None:
-    if not isinstance(table.value_schema, str) or table.registry is not None:
-        return table.value_schema
-    named = {"value_format": table.value_format, "value_schema": table.value_schema}
-    return SchemaOptions.of(named).choose("value", None, None).schema
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_string(kind))
+            return names + [name for name in ORIGIN if name not in names], []
+        times, headers = [TIMESTAMP] * (self.timestamp is not None), [HEADERS] * self._has_headers
+        return names, [KEY, VALUE, *times, *headers]
 
 
 def _is_headers(kind: pa.DataType) -> bool:
@@ -297,21 +201,12 @@ def _is_headers(kind: pa.DataType) -> bool:
     ]
 
 
-def _is_key(kind: pa.DataType) -> bool:
-    whole = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)
-    return bool(_is_bytes(kind) or whole)
-
-
 def _is_time(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_int64(kind))
 
 
 def _is_ordered(kind: pa.DataType) -> bool:
-    return bool(_is_key(kind) or pa.types.is_timestamp(kind) or pa.types.is_decimal(kind))
-
-
-def _key(column: pa.Array) -> pa.Array:
-    return (column if _is_bytes(column.type) else column.cast(pa.string())).cast(pa.binary())
+    return bool(is_key(kind) or pa.types.is_timestamp(kind) or pa.types.is_decimal(kind))
 
 
 def milliseconds(column: pa.Array) -> pa.Array:

@@ -42,6 +42,36 @@ to = { cluster = "new", topic = "berg", partition-by = "source" }
 """
 
 
+KEY = 'key = { columns = ["id"], format = "avro", registry = "main", subject = "orders-key" }'
+
+
+def test_a_key_may_be_encoded() -> None:
+    found = read_text(FILE.replace('key = "id"', KEY), Path("/etc/orders.toml"))
+    options = found.flows["replay"].options
+    assert isinstance(options, ReplayOptions)
+    assert options.table is not None
+    assert options.table.encoding("key") == (
+        "avro",
+        "latest",
+        "orders-key",
+        "confluent-prefix",
+        None,
+    )
+    assert (options.table.key, options.table.key_columns) == (None, ("id",))
+    one = 'key = { column = "id", format = "json" }'
+    file = FILE.replace('key = "id"', one).replace(
+        'format = "avro", registry = "main", ', 'format = "json", '
+    )
+    options = read_text(file, Path("/etc/orders.toml")).flows["replay"].options
+    assert isinstance(options, ReplayOptions)
+    assert options.table is not None
+    assert (options.table.key, options.table.key_format, options.table.key_framing) == (
+        "id",
+        "json",
+        "none",
+    )
+
+
 def test_a_table_is_read_as_the_file_says() -> None:
     found = read_text(FILE, Path("/etc/orders.toml"))
     flow = found.flows["replay"]
@@ -86,6 +116,9 @@ def test_a_table_is_read_as_the_file_says() -> None:
         ('order = ["event_time"]', 'order = "event_time"', 11, "order"),
         ('order = ["event_time"]', "dead-letters = true", 11, "dead_letters"),
         ("version = 7", "since = 2026-01-01", 11, "from_timestamp_ms is for topics"),
+        ('key = "id"', 'key = { column = "id" }', 11, "key has no format"),
+        ('key = "id"', 'key = { clumn = "id" }', 20, 'Did you mean "column"'),
+        ('key = "id"', 'key = { column = "id", format = "json" }', 11, "differ in registry"),
         ('catalog = { type = "sql" }', 'storage = { a = "b" }', 25, "is not for iceberg"),
     ],
 )

@@ -57,6 +57,10 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], named: str) -> None:
         ({"columns": ("a",)}, "columns goes with value_format"),
         ({"register_schemas": True}, "register_schemas goes with value_format"),
         ({"value_format": "xml"}, "value_format='xml'"),
+        ({"key": "a", "key_columns": ("b",), "key_format": "avro"}, "one of key and key_columns"),
+        ({"key_columns": ("b",)}, "key_columns goes with key_format"),
+        ({"key_format": "avro", "key_framing": "confluent-prefix"}, "key_framing=.*give registry"),
+        ({"key_subject": "s", "value_format": "json"}, "key_subject goes with key_format"),
         ({"value_format": "avro", "value_framing": "confluent-prefix"}, "give registry"),
     ],
 )
