@@ -15,14 +15,16 @@ _calls = 0
 
 
 def settle_memory() -> None:
-    """Hide what a worker holds from the garbage collector, once, at its second use.
+    """Hide what a worker holds from the garbage collector, at its second use, its fourth, its
+    eighth and so on: a worker that has read may write next, and imports more for that.
 
-    Spark has collected what the first use left behind. Does nothing in a process that is not one of
-    Spark's workers: its memory is the user's.
+    Spark has collected what the use before left behind. Does nothing in a process that is not one
+    of Spark's workers: its memory is the user's.
     """
     global _calls
     _calls += 1
-    if _calls == 2 and _is_worker():
+    doubled = _calls > 1 and _calls & (_calls - 1) == 0
+    if doubled and _is_worker():
         gc.freeze()
 
 

@@ -21,15 +21,15 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_a_worker_settles_once_when_it_is_used_the_second_time(
+def test_a_worker_settles_at_its_second_use_and_each_time_that_number_doubles(
     frozen: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # what runs as `python -m pyspark.daemon`
     spec = importlib.machinery.ModuleSpec("pyspark.daemon", None)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
-    for _ in range(4):
+    for _ in range(20):
         worker_memory.settle_memory()
-    assert frozen == [2]
+    assert frozen == [2, 4, 8, 16]
 
 
 def test_the_memory_of_a_users_program_is_its_own(frozen: list[int]) -> None:

@@ -74,6 +74,8 @@ def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch of records as a batch of one row."""
     import pyarrow as pa
 
+    from parley.arrow import one_int32
+
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
@@ -81,8 +83,8 @@ def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
     ends = pa.py_buffer(struct.pack("<2i", 0, data.size))
     column = pa.Array.from_buffers(pa.binary(), 1, [None, ends, data])
     fields = [pa.field(BATCH, pa.binary(), False), pa.field(RECORDS, pa.int32(), False)]
-    counts = pa.array([batch.num_rows], pa.int32())
-    return pa.RecordBatch.from_arrays([column, counts], schema=pa.schema(fields))
+    columns = [column, one_int32(batch.num_rows)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def unpacked(rows: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
