@@ -23,6 +23,7 @@ import parley.client
 import parley.client.transactions.requests
 import parley.devcluster
 import parley.net.options
+import parley.pipelines.declared
 import parley.spark
 from parley.client import (
     FetchOptions,
@@ -36,7 +37,7 @@ from parley.devcluster import Security
 from parley.errors import ConfigError
 from parley.types import Many, several, texts
 
-PLACES = (parley, parley.client, parley.devcluster, parley.spark)
+PLACES = (parley, parley.client, parley.devcluster, parley.pipelines.declared, parley.spark)
 TAKES_A_TEXT = {abc.Iterable, abc.Sequence, abc.Collection, abc.Container, abc.Reversible}
 """Kinds of which a single text is one, for a type checker."""
 
