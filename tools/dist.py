@@ -24,12 +24,14 @@ import tomllib
 import traceback
 import zipfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 MOST_PACKAGES = 6
-PARTS = ("cluster", "pipelines", "schemas")
+PURE_PARTS = ("cluster", "pipelines")
+PARTS = (*PURE_PARTS, "schemas")
 """The folders of the distributions beside kafka-parley."""
 MOST_WHEEL_BYTES = {
     "native": 1_700_000,
@@ -162,7 +164,7 @@ def build(shop: Workshop) -> str:
         # beside what the kernel's build has left
         command = [python, "-m", "build", "--wheel", "--outdir", DIST, tree / "schemas"]
         shop.run(command, cargo=True)
-    for part in ("cluster", "pipelines"):
+    for part in PURE_PARTS:
         shop.run([python, "-m", "build", "--wheel", "--outdir", DIST, tree / part])
     return ", ".join(
         f"{path.name} ({path.stat().st_size:,} bytes)" for path in sorted(DIST.iterdir())
@@ -235,7 +237,7 @@ def check_shared(kinds: list[str]) -> str:
     """Check that what is installed together shares no file: the second of two would
     hide it, or take it along.
     """
-    parts = [part for part in PARTS if part not in COMPILED or "native" in kinds]
+    parts = PARTS if "native" in kinds else PURE_PARTS
     pairs = [*itertools.product(kinds, parts), *itertools.combinations(parts, 2)]
     for kind, other in pairs:
         shared = files_of(wheel(kind)) & files_of(wheel(other))
@@ -428,12 +430,12 @@ def main() -> int:
         shop.step("sdist", check_sdist)
         kinds = ["pure", "native"] if shop.has_cargo else ["pure"]
         for kind in kinds:
-            shop.step(f"{kind} wheel", lambda kind=kind: check_wheel(kind))  # type: ignore[misc]
+            shop.step(f"{kind} wheel", partial(check_wheel, kind))
             shop.step(
                 f"try the {kind} wheel", lambda kind=kind: try_kernel(shop, kind, wheel(kind), kind)
             )
-        for part in ("cluster", "pipelines"):
-            shop.step(f"{part} wheel", lambda part=part: check_wheel(part))  # type: ignore[misc]
+        for part in PURE_PARTS:
+            shop.step(f"{part} wheel", partial(check_wheel, part))
         if shop.has_cargo:
             shop.step("schemas wheel", lambda: check_wheel("schemas"))
             shop.step("try the schemas wheel", lambda: try_schemas(shop, wheel("native")))

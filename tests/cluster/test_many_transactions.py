@@ -100,6 +100,7 @@ def test_what_is_no_prepared_transaction_is_refused() -> None:
         good = of_nobody("id")
         for wrong in (good, "id", [good, "id"], [("id", 1, 0)]):
             with pytest.raises(ConfigError, match="prepared"):
+                # no types that it takes, which is the point
                 client.transactions.end_many(wrong, committed=True)  # type: ignore[arg-type]
         assert not cluster.requests("EndTxn")
 

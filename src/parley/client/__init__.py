@@ -106,7 +106,7 @@ _OWN_NAMES = {
     "parley.client.fetch.recreation": ("rewound",),
     "parley.client.fetch.typed": ("TypedBatches",),
     "parley.client.options.fields": ("OptionSet", "dotted_name", "option_names", "read_properties"),
-    "parley.client.options.schema_options": ("PARTS", "ChosenSchema"),
+    "parley.client.options.schema_options": ("PARTS", "ChosenSchema", "schema_to_write"),
     "parley.client.options.values": ("ClientOptionValues",),
     "parley.client.produce.rows": ("SLICE_ROWS",),
     "parley.client.shapes": ("digest_shape",),
@@ -201,6 +201,7 @@ if TYPE_CHECKING:
         PARTS as PARTS,
         ChosenSchema as ChosenSchema,
         SchemaOptions as SchemaOptions,
+        schema_to_write as schema_to_write,
     )
     from parley.client.options.values import ClientOptionValues as ClientOptionValues
     from parley.client.produce.chunk import (

@@ -150,3 +150,15 @@ class SchemaOptions(OptionSet):
         if isinstance(found, RegisteredSchema):
             return ChosenSchema(found.schema, f"id:{found.id}")
         return ChosenSchema(found, None if choice.guid is None else chosen)
+
+
+def schema_to_write(
+    part: str, value_format: str, schema: Schema | str | None, registry: object | None
+) -> Schema | str | None:
+    """Return the schema that an encoder of keys or values is given: where no registry is asked, a
+    text names a file, which is read. Raises ConfigError for a text that does not.
+    """
+    if not isinstance(schema, str) or registry is not None:
+        return schema
+    named = {f"{part}_format": value_format, f"{part}_schema": schema}
+    return SchemaOptions.of(named).choose(part, None, None).schema

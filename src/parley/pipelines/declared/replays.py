@@ -12,6 +12,7 @@ from parley.pipelines.declared.surroundings import (
     place_of,
 )
 from parley.pipelines.replay import ReplayedTable, ReplayOptions
+from parley.pipelines.replay.table_options import FIELDS_OF
 
 _AS_IT_IS = ("order", "version", "where", "timestamp")
 _OF_TABLES = (*_AS_IT_IS, STORAGE, CATALOG, "to_key", "to_value")
@@ -39,7 +40,7 @@ def _table(lake: str, options: Table, around: Surroundings) -> ReplayedTable:
         if key in options:
             found[key] = options.pop(key)
     encoded = []
-    for part in ("key", "value"):
+    for part in FIELDS_OF:
         given = options.pop(f"to_{part}", None)
         if isinstance(given, dict):
             encoded.append(_encoded(part, dict(given), around))
@@ -64,5 +65,5 @@ def _encoded(part: str, given: Table, around: Surroundings) -> Table:
     if "column" in given:
         found["key"] = given.pop("column")
     if "columns" in given:
-        found["columns" if part == "value" else "key_columns"] = given.pop("columns")
+        found[FIELDS_OF[part]] = given.pop("columns")
     return found | {f"{part}_{key}": value for key, value in given.items()}

@@ -24,8 +24,8 @@ class Encoding(NamedTuple):
     message: str | None
 
 
-_COLUMNS = {"key": "key_columns", "value": "columns"}
-"""What names the fields of each part."""
+FIELDS_OF = {"key": "key_columns", "value": "columns"}
+"""The option that names the columns which become the fields of each part."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +94,7 @@ class ReplayedTable:
             raise ConfigError("give one of key and key_columns: what is the key?")
         if self.version is not None:
             check_number("version", self.version, 0)
-        for part in _COLUMNS:
+        for part in FIELDS_OF:
             self._check_encoding(part)
         if self.key_format is None and self.value_format is None:
             for name in ("register_schemas", "registry"):
@@ -114,7 +114,7 @@ class ReplayedTable:
         how = self.encoding(part)
         if how.format is None:
             others = [f"{part}_{name}" for name in Encoding._fields]
-            for name in (_COLUMNS[part], *others):
+            for name in (FIELDS_OF[part], *others):
                 if getattr(self, name):
                     raise ConfigError(
                         f"{name} goes with {part}_format: without it the column {part} has bytes"

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from parley.client import ColumnEncoder, EncodedValues, Schema, SchemaOptions
+from parley.client import ColumnEncoder, EncodedValues, schema_to_write
 from parley.errors import ConfigError, SchemaEncodeError, SchemaError, nearest_hint
-from parley.pipelines.replay.table_options import Encoding, ReplayedTable
+from parley.pipelines.replay.table_options import FIELDS_OF, ReplayedTable
 from parley.spark.clients import registry_for
 from parley.types import Names
 
@@ -55,13 +55,13 @@ class TablePart:
         self._part, self._among = part, among
         self._derives = table.encoding(part).schema is None
         self._encoder = _encoder(part, table, to, dry=dry)
-        fields = table.key_columns if part == KEY else table.columns
-        self._fields_option = "key_columns" if part == KEY else "columns"
+        fields: Names = getattr(table, FIELDS_OF[part])
         self.whole = None if fields else self._whole_column(table)
         """The column that it is; None where it is a struct of some, or null."""
         self.columns = (self.whole,) if self.whole is not None else self._struct(fields)
         """The columns that it is made of, none where it is null."""
-        self.has_headers = self._encoder is not None and self._is_in_headers()
+        self._kind = self._kind_of_values()
+        self.has_headers = self._encoder is not None and self._tried(self._encoder)
         """Whether headers name the schema."""
 
     @property
@@ -82,9 +82,8 @@ class TablePart:
         if self.whole is not None:
             found = batch.column(self.whole)
         else:
-            fields = self._struct_fields()
-            arrays = [batch.column(one.name) for one in fields]
-            found = pa.StructArray.from_arrays(arrays, fields=fields)
+            arrays = [batch.column(name) for name in self.columns]
+            found = pa.StructArray.from_arrays(arrays, fields=list(self._kind))
         if self._encoder is None:
             return EncodedValues(_plain(found))
         try:
@@ -114,7 +113,7 @@ class TablePart:
 
     def _struct(self, names: Names) -> tuple[str, ...]:
         for name in names:
-            self._among.field(self._fields_option, name)
+            self._among.field(FIELDS_OF[self._part], name)
         if names or (self._encoder is None and self._part == KEY):
             return tuple(names)
         if self._part == KEY:
@@ -127,20 +126,19 @@ class TablePart:
             return tuple(self._among.schema.names)
         return tuple(name for name in self._encoder.fields if self._among.has(name))
 
-    def _struct_fields(self) -> list[pa.Field]:
-        return [self._among.schema.field(name) for name in self.columns]
+    def _kind_of_values(self) -> pa.DataType:
+        if self.whole is not None:
+            return self._among.schema.field(self.whole).type
+        return pa.struct([self._among.schema.field(name) for name in self.columns])
 
-    def _is_in_headers(self) -> bool:
-        """Return it, and try the schema with the columns' types, on no rows."""
-        assert self._encoder is not None
-        if self.whole is None:
-            kind = pa.struct(self._struct_fields())
-        else:
-            kind = self._among.schema.field(self.whole).type
+    def _tried(self, encoder: ColumnEncoder) -> bool:
+        """Encode no rows, which shows whether the schema has room for the columns' types; return
+        whether headers would name it.
+        """
         try:
-            self._encoder.prepare(kind)
-            found = self._encoder.encode_values(pa.array([], kind), is_key=self._part == KEY)
-            return bool(found.headers)
+            encoder.prepare(self._kind)
+            empty = pa.array([], self._kind)
+            return bool(encoder.encode_values(empty, is_key=self._part == KEY).headers)
         except SchemaError as error:
             raise SchemaError(error.problem, path=self._path(error.path)) from error
 
@@ -157,7 +155,7 @@ def _encoder(part: str, table: ReplayedTable, to: str, *, dry: bool) -> ColumnEn
     encoder = ColumnEncoder(
         registry,
         how.subject or f"{to}-{part}",
-        _given(part, how, table),
+        schema_to_write(part, how.format, how.schema, table.registry),
         value_format=how.format,
         # what bare messages are written with, no registry has to know
         framing="none" if dry and table.register_schemas else how.framing,
@@ -167,13 +165,6 @@ def _encoder(part: str, table: ReplayedTable, to: str, *, dry: bool) -> ColumnEn
     if how.schema is not None:
         encoder.prepare()
     return encoder
-
-
-def _given(part: str, how: Encoding, table: ReplayedTable) -> Schema | str | None:
-    if not isinstance(how.schema, str) or table.registry is not None:
-        return how.schema
-    named = {f"{part}_format": how.format, f"{part}_schema": how.schema}
-    return SchemaOptions.of(named).choose(part, None, None).schema
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from parley.client import ColumnEncoder, RegistryOptions, Schema, SchemaOptions
+from parley.client import ColumnEncoder, RegistryOptions, Schema, schema_to_write
 from parley.errors import ConfigError, SchemaEncodeError, SchemaError
 from parley.spark.clients import registry_for
 from parley.spark.options.schemas import in_users_words
@@ -77,7 +77,7 @@ def _settled(how: PartEncoding, registry: RegistryOptions | None, kind: pa.DataT
         encoder = ColumnEncoder(
             None if registry is None else registry_for(registry),
             how.subject,
-            _given(how, registry),
+            schema_to_write(how.part, how.value_format, how.schema, registry),
             value_format=how.value_format,
             framing=how.framing,
             message=how.message,
@@ -93,13 +93,6 @@ def _settled(how: PartEncoding, registry: RegistryOptions | None, kind: pa.DataT
         said = str(error).replace("auto_register_schemas=True", "registerSchemas=true")
         raise ConfigError(f"{how.part}Format: {in_users_words(said)}") from error
     return Settled(how, registry, *encoder.written)
-
-
-def _given(how: PartEncoding, registry: RegistryOptions | None) -> Schema | str | None:
-    if how.schema is None or registry is not None:
-        return how.schema
-    named = {f"{how.part}_format": how.value_format, f"{how.part}_schema": how.schema}
-    return SchemaOptions.of(named).choose(how.part, None, None).schema
 
 
 @lru_cache(maxsize=32)
