@@ -64,7 +64,7 @@ async def map_of(target: LocalCluster, isolation_level: str = "read_committed") 
     await made.close()
     return {
         (tp.partition, run.source + at): run.target + at
-        for tp, (runs, *_) in known.items()
+        for tp, (runs, *_) in known.copied.items()
         for run in runs
         for at in range(run.records)
     }

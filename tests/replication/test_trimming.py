@@ -10,7 +10,7 @@ import pytest
 from parley.client import TopicPartition
 from parley.devcluster import LocalCluster
 from parley.pipelines.replication import AsyncReplication, chunks
-from parley.pipelines.replication.store import BEGUN, read_newest
+from parley.pipelines.replication.store import read_newest
 
 from ..support import GENEROUS_S, eventually_async
 from .sides import NAME, TOPIC, connection, options, read, write
@@ -44,8 +44,8 @@ async def held(target: LocalCluster) -> list[int]:
     looking = AsyncReplication(connection(target), connection(target), options())
     newest = await read_newest(looking.target, f"{NAME}-offsets", isolation_level="read_committed")
     await looking.close()
-    keys = [key for key, value in newest.items() if value is not None and key != BEGUN]
-    return sorted(int(key.split(b"/")[2]) for key in keys)
+    keys = [key.split(b"/") for key, value in newest.items() if value is not None]
+    return sorted(int(key[2]) for key in keys if len(key) == 3)
 
 
 async def places(both: Sides, offsets: list[int]) -> list[int]:

@@ -136,7 +136,7 @@ def run(
     ] = False,
     delivery: DeliveryOption = "exactly-once",
     start: Annotated[
-        str, typer.Option(metavar="WHERE", help="Where partitions begin: earliest or latest.")
+        str, typer.Option(metavar="WHERE", help="Where the first start begins: earliest or latest.")
     ] = "earliest",
     headers: HeadersOption = "keep",
     timestamp_when_missing: TimestampOption = "append",

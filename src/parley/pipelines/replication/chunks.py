@@ -11,6 +11,9 @@ key, and compaction keeps the whole map. The chunk with the highest `first` has 
     topic   the source's topic id, target the target's; null where the cluster has none
     runs    source, target, count of the first run, and for each further one how many offsets
             the source skips, how many the target skips, and the count
+
+Where a partition did not begin with the source's first record, a record with the key
+`topic/partition` has its first position: the same without runs.
 """
 
 from __future__ import annotations
@@ -60,17 +63,7 @@ class Chunk(NamedTuple):
     @property
     def value(self) -> bytes:
         """The value of its record."""
-        return json.dumps(
-            {
-                "version": VERSION,
-                "next": self.position.next_offset,
-                "epoch": self.position.leader_epoch,
-                "topic": _id_text(self.position.topic_id),
-                "target": _id_text(self.position.target_id),
-                "runs": list(_numbers(self.runs)),
-            },
-            separators=(",", ":"),
-        ).encode()
+        return _value(self.position, runs=list(_numbers(self.runs)))
 
 
 def read_chunk(key: bytes | None, value: bytes | None) -> Chunk | None:
@@ -78,10 +71,42 @@ def read_chunk(key: bytes | None, value: bytes | None) -> Chunk | None:
 
     Raises KafkaError for a record of a newer version, or one that cannot be read.
     """
-    if key is None or value is None or key.count(b"/") != 2:
+    found = _read(key, value, slashes=2)
+    return None if found is None else Chunk(*found)
+
+
+def beginning(partition: TopicPartition, position: Position) -> tuple[bytes, bytes]:
+    """Return key and value of the record of where a partition begins."""
+    return f"{partition.topic}/{partition.partition}".encode(), _value(position)
+
+
+def read_beginning(
+    key: bytes | None, value: bytes | None
+) -> tuple[TopicPartition, Position] | None:
+    """Return where a partition begins, None for other records. Raises as `read_chunk`."""
+    found = _read(key, value, slashes=1)
+    return None if found is None else found[:2]
+
+
+def _value(position: Position, **more: list[int]) -> bytes:
+    found = {
+        "version": VERSION,
+        "next": position.next_offset,
+        "epoch": position.leader_epoch,
+        "topic": _id_text(position.topic_id),
+        "target": _id_text(position.target_id),
+    }
+    return json.dumps(found | more, separators=(",", ":")).encode()
+
+
+def _read(
+    key: bytes | None, value: bytes | None, slashes: int
+) -> tuple[TopicPartition, Position, tuple[Run, ...]] | None:
+    """Return what stands in a record, None where its key has other parts or it is deleted."""
+    if key is None or value is None or key.count(b"/") != slashes:
         return None
     try:
-        topic, partition, _ = key.decode().split("/")
+        topic, partition, *_ = key.decode().split("/")
         found = json.loads(value)
         if found["version"] != VERSION:
             raise KafkaError(
@@ -94,8 +119,8 @@ def read_chunk(key: bytes | None, value: bytes | None) -> Chunk | None:
             _id_bytes(found["topic"]),
             _id_bytes(found["target"]),
         )
-        runs = tuple(_runs(found["runs"]))
-        return Chunk(TopicPartition(topic, int(partition)), position, runs)
+        runs = tuple(_runs(found["runs"])) if slashes == 2 else ()
+        return TopicPartition(topic, int(partition)), position, runs
     except (ValueError, KeyError, TypeError) as error:
         raise KafkaError(
             f"the map of offsets has a record that cannot be read, with the key {key!r}: {error}"

@@ -16,7 +16,7 @@ from parley.client import (
 from parley.errors import ConfigError, DataLossError, TopicRecreatedError
 from parley.pipelines.replication.chunks import Position
 from parley.pipelines.replication.lane import Lane
-from parley.pipelines.replication.options import EARLIEST_START, FAIL, ReplicationOptions
+from parley.pipelines.replication.options import FAIL, LATEST_START, ReplicationOptions
 from parley.pipelines.replication.store import Known
 from parley.pipelines.replication.writers import READ_COMMITTED, READ_UNCOMMITTED
 from parley.types import ZERO_UUID
@@ -70,41 +70,53 @@ async def lanes_of(
     options: ReplicationOptions,
     isolation_level: str,
 ) -> list[Lane]:
-    """Return a lane for each partition, where it was left or where it begins.
+    """Return a lane for each partition, where it was left or where it begins: at the end only what
+    is there when a replication with start="latest" is started for the first time.
 
     Raises TopicRecreatedError where a topic is another one than was copied, DataLossError where the
     source has deleted what was still to be copied.
     """
     partitions = list(partitions)
     begins = await source.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    fresh = [tp for tp in partitions if tp not in known]
-    ends = {} if options.start == EARLIEST_START else await ends_of(source, fresh, isolation_level)
+    ends: Mapping[TopicPartition, int] = {}
+    if options.start == LATEST_START and not known.is_settled:
+        ends = await ends_of(source, partitions, isolation_level)
     found = []
     for tp in partitions:
         first = begins[tp].offset
         ids = (metadata[0].topic_id(tp.topic), metadata[1].topic_id(tp.topic))
-        if tp not in known:
+        copied = known.copied.get(tp)
+        left = known.begins.get(tp) if copied is None else copied.newest.position
+        if left is None:
             found.append(Lane(tp, Position(ends.get(tp, first), -1, *ids)))
             continue
-        runs, chunk, closed = known[tp]
-        check_same(tp, chunk.position, metadata, ids)
-        if chunk.position.next_offset < first and options.on_data_loss == FAIL:
-            raise DataLossError(
-                f"{tp}: the source has deleted the offsets {chunk.position.next_offset} to "
-                f'{first - 1}, which were not copied yet; on_data_loss="go-on" copies what is left',
-                topic=tp.topic,
-                partition=tp.partition,
-                expected_offset=chunk.position.next_offset,
-                available_offset=first,
-            )
-        position = chunk.position._replace(topic_id=ids[0], target_id=ids[1])
-        if position.next_offset < first:
-            log.warning("%s: offsets %d to %d are lost", tp, position.next_offset, first - 1)
-            position = position._replace(next_offset=first, leader_epoch=-1)
-        lane = Lane(tp, position, runs, chunk, closed)
+        check_same(tp, left, metadata, ids)
+        position = _still_there(
+            tp, left._replace(topic_id=ids[0], target_id=ids[1]), first, options
+        )
+        lane = Lane(tp, position, *(copied or ()))
         lane.begin = first
         found.append(lane)
     return found
+
+
+def _still_there(
+    tp: TopicPartition, position: Position, first: int, options: ReplicationOptions
+) -> Position:
+    """Return where copying goes on in a source that begins at `first` by now."""
+    if position.next_offset >= first:
+        return position
+    if options.on_data_loss == FAIL:
+        raise DataLossError(
+            f"{tp}: the source has deleted the offsets {position.next_offset} to {first - 1}, "
+            'which were not copied yet; on_data_loss="go-on" copies what is left',
+            topic=tp.topic,
+            partition=tp.partition,
+            expected_offset=position.next_offset,
+            available_offset=first,
+        )
+    log.warning("%s: offsets %d to %d are lost", tp, position.next_offset, first - 1)
+    return position._replace(next_offset=first, leader_epoch=-1)
 
 
 def check_same(

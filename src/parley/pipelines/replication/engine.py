@@ -16,6 +16,7 @@ from parley.client import AsyncClient, FetchedBatch, FetchOptions, TopicPartitio
 from parley.errors import KafkaError
 from parley.pipelines.attempts import Attempts
 from parley.pipelines.replication import readers, store
+from parley.pipelines.replication.clusters import ends_of
 from parley.pipelines.replication.lane import Lane
 from parley.pipelines.replication.options import ReplicationOptions
 from parley.pipelines.replication.rows import Rewriting
@@ -76,19 +77,33 @@ class Engine:
     async def run(self, ends: Ends | None = None) -> None:
         """Copy up to these offsets, or until `stop`. Raises what ended it."""
         self._ends = ends
-        attempts = Attempts(self._options.name, self._options.patience_ms)
+        attempts, caught_up = Attempts(self._options.name, self._options.patience_ms), 0
         while True:
             try:
                 await self._writer.abort()  # what the attempt before has left open
+                if self.retries:
+                    caught_up += await self._is_caught_up()
                 self._read(self.lanes)
                 await self._copy()
                 return
             except KafkaError as error:
-                attempts.check(error, sum(lane.records for lane in self.lanes.values()))
+                copied = sum(lane.records for lane in self.lanes.values())
+                attempts.check(error, copied + caught_up)
             finally:
                 await self._halt()
             self.retries += 1
             await attempts.pause()
+
+    async def _is_caught_up(self) -> bool:
+        """Ask the source whether it has anything that is not copied."""
+        isolation = self._reading.isolation_level
+        ends = await ends_of(self._source, self.lanes, isolation)
+        behind = {
+            tp: replace(lane.range(), end=ends[tp])
+            for tp, lane in self.lanes.items()
+            if ends[tp] > lane.position.next_offset
+        }
+        return not (behind and await readers.any_record(self._source, behind, isolation))
 
     async def _copy(self) -> None:
         while not self._stopping:

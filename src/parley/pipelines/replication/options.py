@@ -28,7 +28,8 @@ class ReplicationOptions:
     `delivery`: "exactly-once" needs a target from Kafka 0.11 on; "at-least-once" is for older ones,
     where a crash may double the records that were written since the last commit.
     `commit_interval_ms`: a transaction is committed after this time; readers of the target see the
-    records then. `start`: where a partition begins that was never copied, earliest or latest.
+    records then. `start`: "earliest", or "latest": what the source has at the very first start
+    is not copied; topics and partitions that come later are, from their beginnings.
     `timestamp_when_missing`: what records of the oldest format (Kafka 0.9) get: "append" the time
     of copying, "zero" 0, or a number of milliseconds since 1970. `headers`: "keep", or "drop" for a
     target below 0.11, which refuses them. `two_way`: marks records with where they come from, in

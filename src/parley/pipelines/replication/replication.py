@@ -11,6 +11,7 @@ from parley.errors import ConfigError, KafkaError
 from parley.pipelines.attempts import may_pass
 from parley.pipelines.blocking import AsyncJob
 from parley.pipelines.replication import readers, store
+from parley.pipelines.replication.chunks import Position
 from parley.pipelines.replication.clusters import (
     cluster_ids,
     ends_of,
@@ -23,7 +24,7 @@ from parley.pipelines.replication.cutover import CutoverStep, steps
 from parley.pipelines.replication.engine import Engine
 from parley.pipelines.replication.groups import GroupOffset, groups_of, translate
 from parley.pipelines.replication.lane import Lane
-from parley.pipelines.replication.options import ReplicationOptions
+from parley.pipelines.replication.options import LATEST_START, ReplicationOptions
 from parley.pipelines.replication.plan import Plan, plan, refuse
 from parley.pipelines.replication.proof import verify_copied
 from parley.pipelines.replication.rows import Rewriting
@@ -62,7 +63,7 @@ class AsyncReplication(AsyncJob):
         self.source, self.target = AsyncClient(source), AsyncClient(target)
         self._writer: Writer = writer_of(self.target, options)
         self._engine: Engine | None = None
-        self._known: store.Known = {}
+        self._known = store.Known()
         self._isolation = ""
         self._stopping = False
 
@@ -71,10 +72,10 @@ class AsyncReplication(AsyncJob):
     async def start(self) -> AsyncReplication:
         """Carry the plan out, fence a forerunner, and read where it was. `run` does it, too.
 
-        Raises ConfigError for what the plan says cannot be, before anything is changed;
-        TopicRecreatedError where a topic is another one than was copied, DataLossError where the
-        source has deleted what was not copied yet, UnsupportedVersionError where the target has no
-        transactions.
+        Raises ConfigError for what the plan says cannot be, and for a name under which another
+        source was copied, before anything is changed; TopicRecreatedError where a topic is another
+        one than was copied, DataLossError where the source has deleted what was not copied yet,
+        UnsupportedVersionError where the target has no transactions.
         """
         if self._engine is not None:
             return self
@@ -82,15 +83,31 @@ class AsyncReplication(AsyncJob):
         source_id, target_id = cluster_ids({"source": source, "target": target}, self.options)
         self._isolation = await isolation_of(self.source)
         wanted = wanted_topics(source, self.options)
+        await self._read_known(target, source_id)
         await self._prepare(source, target, wanted)
         await store.ensure_topic(self.target, self.options.offsets_topic)
-        self._known = await self._take_over(source_id)
+        known = await self._take_over(source_id)
+        lanes = await self._lanes_of(source, partitions_of(source, wanted), known)
+        if not known.is_settled:
+            known = await self._settle(known, lanes)
         rewriting = Rewriting.of(self.options, source_id, target_id)
         reading = readers.fetch_options(self._isolation)
         engine = Engine(self.source, self._writer, self.options, rewriting, reading)
-        engine.add(await self._lanes_of(source, partitions_of(source, wanted), self._known))
-        self._engine = engine
+        engine.add(lanes)
+        self._known, self._engine = known, engine
         return self
+
+    async def _read_known(self, target: ClusterMetadata, source_id: str | None) -> store.Known:
+        """Return what the target knows of this replication. Raises ConfigError where that is of
+        another source.
+        """
+        topic = self.options.offsets_topic
+        if topic not in target.topics:
+            return store.Known()
+        isolation = self._writer.isolation_level
+        return await store.read_known(
+            self.target, topic, isolation_level=isolation, source_id=source_id
+        )
 
     async def _take_over(self, source_id: str | None) -> store.Known:
         """Be the only one of this name, and return what the forerunners did."""
@@ -102,6 +119,22 @@ class AsyncReplication(AsyncJob):
             isolation_level=self._writer.isolation_level,
             source_id=source_id,
         )
+
+    async def _settle(self, known: store.Known, lanes: Iterable[Lane]) -> store.Known:
+        """Write down where partitions begin: it may be that nothing is copied of them before the
+        next start.
+        """
+        begins: dict[TopicPartition, Position] = {}
+        if self.options.start == LATEST_START:
+            begins = {
+                lane.partition: lane.position
+                for lane in lanes
+                if lane.partition not in known.copied
+            }
+        await self._writer.begin()
+        await self._writer.produce(self.options.offsets_topic, store.settled(begins), 0)
+        await self._writer.commit()
+        return known._replace(is_settled=True, begins=begins)
 
     async def _metadata(self) -> tuple[ClusterMetadata, ClusterMetadata]:
         return await self.source.metadata(), await self.target.metadata()
@@ -274,14 +307,7 @@ class AsyncReplication(AsyncJob):
         source, target = await self._metadata()
         source_id, _ = cluster_ids({"source": source, "target": target}, self.options)
         self._isolation = await isolation_of(self.source)
-        known: store.Known = {}
-        if self.options.offsets_topic in target.topics:
-            known = await store.read_known(
-                self.target,
-                self.options.offsets_topic,
-                isolation_level=self._writer.isolation_level,
-                source_id=source_id,
-            )
+        known = await self._read_known(target, source_id)
         partitions = partitions_of(source, wanted_topics(source, self.options))
         return {lane.partition: lane for lane in await self._lanes_of(source, partitions, known)}
 

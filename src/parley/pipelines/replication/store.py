@@ -3,12 +3,16 @@
 It has one partition and is compacted. Besides the chunks of the map it has one record with the key
 `begun`: each start writes it in a transaction of its own, and reads the topic up to it. So no chunk
 of a forerunner is missed, whatever a leader that was elected just now believes to be its end.
+
+The first start also writes where partitions begin, if that is not with the source's first record,
+and one with the key `settled` beside it: what comes later begins with its first record, and a
+partition of which nothing was copied yet is not begun anew by another start.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import NamedTuple
 
@@ -25,12 +29,19 @@ from parley.client import (
     record_shape,
 )
 from parley.errors import ConfigError, KafkaError
-from parley.pipelines.replication.chunks import VERSION, Chunk, read_chunk
+from parley.pipelines.replication.chunks import (
+    VERSION,
+    Chunk,
+    Position,
+    beginning,
+    read_beginning,
+    read_chunk,
+)
 from parley.pipelines.replication.runs import PartitionMap
 from parley.pipelines.replication.writers import Writer
 from parley.versions import Feature
 
-BEGUN = b"begun"
+BEGUN, SETTLED = b"begun", b"settled"
 REPLICAS = 3
 """Of the topic of offsets, as far as there are brokers; as of Kafka's own topics."""
 
@@ -45,7 +56,14 @@ class Copied(NamedTuple):
     closed: list[tuple[bytes, int]]
 
 
-Known = dict[TopicPartition, Copied]
+class Known(NamedTuple):
+    """What the topic says."""
+
+    is_settled: bool = False
+    """Whether an earlier start has written where partitions begin."""
+    copied: Mapping[TopicPartition, Copied] = {}
+    begins: Mapping[TopicPartition, Position] = {}
+    """Where partitions began that did not begin with the source's first record."""
 
 
 async def ensure_topic(target: AsyncClient, topic: str) -> None:
@@ -81,6 +99,14 @@ def of_chunks(chunks: Iterable[Chunk], outdated: Iterable[bytes] = ()) -> pa.Rec
     )
 
 
+def settled(begins: Mapping[TopicPartition, Position]) -> pa.RecordBatch:
+    """Return the records of where partitions begin, and that this is settled."""
+    value = json.dumps({"version": VERSION}).encode()
+    return rows_of(
+        [*(beginning(tp, position) for tp, position in begins.items()), (SETTLED, value)]
+    )
+
+
 def rows_of(found: Sequence[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
     """Return the records of some keys and values."""
     keys, values = zip(*found, strict=True)
@@ -101,9 +127,14 @@ async def read_known(
     belongs to another source.
     """
     newest = await read_newest(target, topic, end=end, isolation_level=isolation_level)
-    check_source(topic, newest.pop(BEGUN, None), source_id)
+    check_source(topic, newest.get(BEGUN), source_id)
     chunks = [read_chunk(key, value) for key, value in newest.items()]
-    return known_of(chunk for chunk in chunks if chunk is not None)
+    begins = [read_beginning(key, value) for key, value in newest.items()]
+    return Known(
+        SETTLED in newest,
+        copied_of(chunk for chunk in chunks if chunk is not None),
+        dict(found for found in begins if found is not None),
+    )
 
 
 async def read_newest(
@@ -133,17 +164,17 @@ async def take_over(writer: Writer, topic: str, source_id: str | None) -> int | 
     return offset + 1 if offset >= 0 else LATEST
 
 
-def known_of(chunks: Iterable[Chunk]) -> Known:
+def copied_of(chunks: Iterable[Chunk]) -> dict[TopicPartition, Copied]:
     """Return the maps that chunks make, each partition's in the order of the source's offsets."""
-    known: Known = {}
+    copied: dict[TopicPartition, Copied] = {}
     for chunk in sorted(chunks, key=lambda chunk: (chunk.partition, chunk.runs[0].source)):
-        before = known.get(chunk.partition)
+        before = copied.get(chunk.partition)
         runs, closed = (PartitionMap(), []) if before is None else (before.map, before.closed)
         if before is not None:
             closed.append((before.newest.key, before.newest.end))
         runs.append(chunk.runs, chunk.position.next_offset)
-        known[chunk.partition] = Copied(runs, chunk, closed)
-    return known
+        copied[chunk.partition] = Copied(runs, chunk, closed)
+    return copied
 
 
 def check_source(topic: str, value: bytes | None, source_id: str | None) -> None:

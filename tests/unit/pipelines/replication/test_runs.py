@@ -17,7 +17,7 @@ from parley.pipelines.replication.chunks import (
     read_chunk,
 )
 from parley.pipelines.replication.runs import PartitionMap, Run, paired
-from parley.pipelines.replication.store import known_of
+from parley.pipelines.replication.store import copied_of
 
 TP = TopicPartition("flights", 3)
 ID, OTHER_ID = bytes(range(16)), bytes(range(1, 17))
@@ -103,7 +103,7 @@ def test_the_map_is_read_again_as_it_was_written(copied: dict[int, int], cuts: l
         chunk = chunks[-1]
     compacted = dict(topic)
     read = [read_chunk(key, value) for key, value in compacted.items()]
-    known = known_of(one for one in read if one is not None)
+    known = copied_of(one for one in read if one is not None)
     if not copied:
         assert known == {}
         return
