@@ -196,6 +196,22 @@ async def test_a_second_copy_fences_the_first(clusters: Any) -> None:
     assert kept(read(source, PARTITIONS)) == kept(read(target, PARTITIONS))
 
 
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+async def test_a_second_copy_ends_the_first_although_nothing_is_to_be_copied(
+    clusters: Any, delivery: str
+) -> None:
+    source, target = clusters("3.9", "4.3")
+    given = {"delivery": delivery, "refresh_interval_ms": 10}
+    first = AsyncReplication(connection(source), connection(target), options(**given))
+    async with first:
+        copying = asyncio.ensure_future(first.run())
+        write(source, range(100))
+        await eventually_async(lambda: first.records == 100)
+        await copy(source, target, **given)
+        with pytest.raises(ProducerFencedError, match=r"another replication named .* has begun"):
+            await asyncio.wait_for(copying, GENEROUS_S)
+
+
 async def test_histories_of_topics_that_were_made_again_are_not_mixed(clusters: Any) -> None:
     source, target = clusters("3.9", "4.3")
     write(source, range(100))

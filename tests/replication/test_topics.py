@@ -59,6 +59,20 @@ async def test_a_plan_is_shown_and_changes_nothing_until_it_is_carried_out(
         assert (again.create, again.add_partitions) == ((), {})
 
 
+async def test_a_plan_says_which_topics_have_records_of_others(
+    source: LocalCluster, target: LocalCluster
+) -> None:
+    for cluster in (source, target):
+        create(cluster, TOPIC, 1)
+        write(cluster, range(7))
+    async with AsyncReplication(connection(source), connection(target), options()) as made:
+        (found,) = [one for one in (await made.plan()).findings if one.code == "not-empty"]
+        assert (found.topic, found.stops) == (TOPIC, False)
+        assert "7 offsets in use that this replication did not write" in found.text
+        await made.run(until_caught_up=True)
+        assert "not-empty" not in [one.code for one in (await made.plan()).findings]
+
+
 async def test_what_stands_in_the_way_is_said_before_anything_is_changed(
     source: LocalCluster, target: LocalCluster
 ) -> None:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from parley.client import EARLIEST, LATEST, AsyncClient, ClusterMetadata, TopicPartition
+from parley.client import AsyncClient, ClusterMetadata, TopicPartition
 from parley.pipelines.replay.options import SOURCE_PARTITION, ReplayOptions
 from parley.pipelines.replication.plan import Finding, Plan, Topic, plan
-from parley.pipelines.replication.topics import describe_target, describe_topics
+from parley.pipelines.replication.topics import describe_target, describe_topics, offsets_in_use
 from parley.pipelines.rights import READING, WRITING, rights_of, rights_on
 from parley.versions import Feature
 
@@ -63,7 +63,7 @@ async def plan_target(
     found = plan([wanted], held, options, time.time_ns() // 1_000_000)
     findings = list(found.findings)
     if to in there.topics and not has_begun and not options.into_live:
-        findings += await _of_rows(target, to, there.topics[to].partitions)
+        findings += await _of_rows(target, there, to)
     rights = await rights_on("target", target, {to: WRITING}) if to in there.topics else ()
     return replace(found, findings=tuple(findings), rights=rights)
 
@@ -82,11 +82,8 @@ def _of_times(topic: str, oldest_ms: int | None, options: ReplayOptions) -> Iter
         yield Finding(topic, "times", True, text)
 
 
-async def _of_rows(target: AsyncClient, to: str, partitions: Iterable[int]) -> list[Finding]:
-    wanted = [TopicPartition(to, index) for index in partitions]
-    begins = await target.list_offsets(dict.fromkeys(wanted, EARLIEST))
-    ends = await target.list_offsets(dict.fromkeys(wanted, LATEST))
-    held = sum(ends[tp].offset - begins[tp].offset for tp in wanted)
+async def _of_rows(target: AsyncClient, there: ClusterMetadata, to: str) -> list[Finding]:
+    held = await offsets_in_use(target, there, to)
     if not held:
         return []
     text = f"the target's topic has {held} offsets in use, and would have the replayed records "

@@ -101,6 +101,14 @@ def refuse(plan: Plan, accepted: Iterable[str], what: str) -> None:
         )
 
 
+def not_empty(topic: str, offsets: int) -> list[Finding]:
+    """Return what is to be known of a topic of the target with records that were not copied."""
+    if not offsets:
+        return []
+    text = f"the target's topic has {offsets} offsets in use that this replication did not write; "
+    return [Finding(topic, "not-empty", False, text + "copies come behind them")]
+
+
 class Copying(Protocol):
     """What has to be known of the options."""
 

@@ -6,8 +6,14 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from parley.client import EARLIEST, AsyncClient, ClientOptions, ClusterMetadata, TopicPartition
-from parley.errors import ConfigError, KafkaError
+from parley.client import (
+    EARLIEST,
+    AsyncClient,
+    ClientOptions,
+    ClusterMetadata,
+    TopicPartition,
+)
+from parley.errors import ConfigError, KafkaError, ProducerFencedError
 from parley.pipelines.attempts import may_pass
 from parley.pipelines.blocking import AsyncJob
 from parley.pipelines.replication import readers, store
@@ -25,11 +31,16 @@ from parley.pipelines.replication.engine import Engine
 from parley.pipelines.replication.groups import GroupOffset, groups_of, translate
 from parley.pipelines.replication.lane import Lane
 from parley.pipelines.replication.options import LATEST_START, ReplicationOptions
-from parley.pipelines.replication.plan import Plan, plan, refuse
+from parley.pipelines.replication.plan import Finding, Plan, not_empty, plan, refuse
 from parley.pipelines.replication.proof import verify_copied
 from parley.pipelines.replication.rows import Rewriting
 from parley.pipelines.replication.status import PartitionStatus
-from parley.pipelines.replication.topics import carry_out, describe_target, describe_topics
+from parley.pipelines.replication.topics import (
+    carry_out,
+    describe_target,
+    describe_topics,
+    offsets_in_use,
+)
 from parley.pipelines.replication.watching import Watching
 from parley.pipelines.replication.writers import Writer, writer_of
 from parley.pipelines.rights import GROWING, READING, WRITING, rights_of
@@ -52,7 +63,8 @@ class AsyncReplication(AsyncJob):
     transactions: their records become visible with the target's.
 
     One replication of a name copies at a time: `start` and `run` fence the one before, whose `run`
-    raises ProducerFencedError. With delivery="at-least-once" nothing holds a second one off.
+    raises ProducerFencedError. With delivery="at-least-once" nothing holds a second one off before
+    the first has noticed it, when it has nothing to write.
     `plan`, `status` and `translate_groups` disturb nobody.
     """
 
@@ -64,6 +76,8 @@ class AsyncReplication(AsyncJob):
         self._writer: Writer = writer_of(self.target, options)
         self._engine: Engine | None = None
         self._known = store.Known()
+        self._alone_to, self._alone_at = 0, 0
+        """Offset up to which no later start was found, and after how many transactions."""
         self._isolation = ""
         self._stopping = False
 
@@ -111,13 +125,14 @@ class AsyncReplication(AsyncJob):
 
     async def _take_over(self, source_id: str | None) -> store.Known:
         """Be the only one of this name, and return what the forerunners did."""
-        topic = self.options.offsets_topic
+        topic, isolation = self.options.offsets_topic, self._writer.isolation_level
+        end = await store.take_over(self._writer, topic, source_id)
+        if not isinstance(end, int):
+            at = TopicPartition(topic, 0)
+            end = (await self.target.list_offsets({at: end}))[at].offset
+        self._alone_to = end
         return await store.read_known(
-            self.target,
-            topic,
-            end=await store.take_over(self._writer, topic, source_id),
-            isolation_level=self._writer.isolation_level,
-            source_id=source_id,
+            self.target, topic, end=end, isolation_level=isolation, source_id=source_id
         )
 
     async def _settle(self, known: store.Known, lanes: Iterable[Lane]) -> store.Known:
@@ -155,13 +170,21 @@ class AsyncReplication(AsyncJob):
     # -- topics ------------------------------------------------------------------------------------
 
     async def plan(self) -> Plan:
-        """Return what would be created in the target, and what cannot be. Changes nothing.
+        """Return what would be created in the target, what cannot be, and which topics there have
+        records of others. Changes nothing.
 
         Raises ConfigError for a topic that the source does not have.
         """
         source, target = await self._metadata()
-        cluster_ids({"source": source, "target": target}, self.options)
-        return await self._plan(source, target, wanted_topics(source, self.options))
+        source_id, _ = cluster_ids({"source": source, "target": target}, self.options)
+        wanted = wanted_topics(source, self.options)
+        found = await self._plan(source, target, wanted)
+        copied = {tp.topic for tp in (await self._read_known(target, source_id)).copied}
+        others: list[Finding] = []
+        for name in wanted if not self.options.two_way else ():
+            if name in target.topics and name not in copied:
+                others += not_empty(name, await offsets_in_use(self.target, target, name))
+        return replace(found, findings=(*found.findings, *others))
 
     async def _plan(
         self, source: ClusterMetadata, target: ClusterMetadata, wanted: Iterable[str]
@@ -211,6 +234,21 @@ class AsyncReplication(AsyncJob):
         begins = await self.source.list_offsets(dict.fromkeys(engine.lanes, EARLIEST))
         for tp, begin in begins.items():
             engine.lanes[tp].begin = begin.offset
+
+    async def stay_alone(self) -> None:
+        """Raise ProducerFencedError where another replication of this name has begun. One that
+        writes is fenced; `run` asks every `refresh_interval_ms` for one that has nothing to write.
+        """
+        engine = (await self.start())._started()
+        if engine.transactions != self._alone_at:
+            self._alone_at = engine.transactions
+            return
+        topic, isolation = self.options.offsets_topic, self._writer.isolation_level
+        begun, self._alone_to = await store.started_since(
+            self.target, topic, self._alone_to, isolation
+        )
+        if begun:
+            raise ProducerFencedError(f'another replication named "{self.options.name}" has begun')
 
     # -- copying -----------------------------------------------------------------------------------
 

@@ -153,6 +153,19 @@ async def read_newest(
     return newest
 
 
+async def started_since(
+    target: AsyncClient, topic: str, offset: int, isolation_level: str
+) -> tuple[bool, int]:
+    """Return whether a start was written behind an offset, and up to where that is known now."""
+    at, found = TopicPartition(topic, 0), False
+    options = FetchOptions(isolation_level=isolation_level, shape=record_shape(["offset", "key"]))
+    async with aclosing(target.fetch(at, offset, LATEST, options)) as batches:
+        async for batch in batches:
+            found = found or BEGUN in batch.column("key").to_pylist()
+            offset = batch.column("offset")[batch.num_rows - 1].as_py() + 1
+    return found, offset
+
+
 async def take_over(writer: Writer, topic: str, source_id: str | None) -> int | OffsetSpec:
     """Be the only one of this name; return the end up to which forerunners may have written."""
     await writer.start()

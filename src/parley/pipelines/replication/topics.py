@@ -76,6 +76,14 @@ async def describe_target(
     )
 
 
+async def offsets_in_use(client: AsyncClient, metadata: ClusterMetadata, topic: str) -> int:
+    """Return how many offsets a topic has between its beginnings and ends."""
+    wanted = [TopicPartition(topic, index) for index in metadata.topics[topic].partitions]
+    begins = await client.list_offsets(dict.fromkeys(wanted, EARLIEST))
+    ends = await client.list_offsets(dict.fromkeys(wanted, LATEST))
+    return sum(ends[tp].offset - begins[tp].offset for tp in wanted)
+
+
 async def carry_out(client: AsyncClient, plan: Plan) -> None:
     """Create the topics and partitions of a plan. They can be used on return."""
     if plan.create:

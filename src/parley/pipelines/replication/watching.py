@@ -1,4 +1,6 @@
-"""What goes on beside the copying: new topics and partitions are followed, groups translated."""
+"""What goes on beside the copying: new topics and partitions are followed, groups translated, and
+a second replication of the name is noticed.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,9 @@ class Watched(Protocol):
     async def follow(self) -> object:
         """Take new partitions up."""
 
+    async def stay_alone(self) -> object:
+        """Raise where another replication of the name has begun."""
+
     async def trim(self) -> object:
         """Forget offsets that the source has no more."""
 
@@ -41,6 +46,7 @@ class Watching:
     async def __aenter__(self) -> Watching:
         replication, options = self._replication, self._replication.options
         if self._follows:
+            self._begin(options.refresh_interval_ms, replication.stay_alone)
             self._begin(options.refresh_interval_ms, replication.follow)
             self._begin(options.trim_interval_ms, replication.trim)
             if options.translates_groups:
