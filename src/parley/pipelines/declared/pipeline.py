@@ -19,7 +19,7 @@ from parley.pipelines.declared.flows import (
     flow_at_work,
 )
 from parley.pipelines.declared.reading import read
-from parley.pipelines.declared.state import DONE, DRAINED, FAILED, RUNNING, State
+from parley.pipelines.declared.state import DONE, DRAINED, FAILED, RUNNING, SPARK_LOG, State
 from parley.pipelines.declared.trials import TrialResult
 from parley.pipelines.queries import SharedSession
 from parley.pipelines.verify import Verification
@@ -45,7 +45,7 @@ class AsyncPipeline(AsyncJob):
         self.declaration = declaration
         self._state = State(declaration.state)
         self._session = SharedSession(
-            declaration.name, declaration.spark, declaration.state / "spark.log"
+            declaration.name, declaration.spark, declaration.state / SPARK_LOG
         )
         self._running: dict[str, Running] = {}
         self._ended: set[str] = set()

@@ -16,6 +16,7 @@ from parley.pipelines.declared.declaration import Compared, Declaration, Flow
 from parley.pipelines.declared.lines import line_of
 from parley.pipelines.declared.replays import replay_options
 from parley.pipelines.declared.secrets import resolved
+from parley.pipelines.declared.state import check_folder
 from parley.pipelines.declared.streams import query_options
 from parley.pipelines.declared.surroundings import (
     Registry,
@@ -79,6 +80,11 @@ class _Reader:
                 ("pipeline", "name"),
                 f"name={name!r} cannot be used: letters, digits, dots, dashes and underscores",
             )
+        if name in (".", ".."):
+            raise self._wrong(
+                ("pipeline", "name"),
+                f"name={name!r} cannot be used: the pipeline's folder in state is called so",
+            )
         settings = {
             found: self._settings(found, self._table(("cluster", found), table))
             for found, table in self._tables("cluster").items()
@@ -100,6 +106,8 @@ class _Reader:
         }
         for flow in flows.values():
             self._check_flow(flow, flows)
+            if flow.kind in keys.QUERIES:
+                self._at(("flow", flow.name), partial(check_folder, flow.name, flows))
         if not flows:
             raise self._wrong((), "it has no [flow.NAME]: nothing is to be done")
         return Declaration(self._path, name, state, clusters, flows, self._spark())

@@ -2,6 +2,7 @@
 
     <state>/<pipeline>/lock       held by the run that is under way, with who it is
                        drain      somebody wants it to end
+                       spark.log  messages of Spark's session
                        FLOW.json  how far a flow was when it was last looked at
                        FLOW/v1/checkpoint  of a streaming query, which goes on from there
 
@@ -16,13 +17,14 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from parley.errors import AlreadyRunningError
+from parley.errors import AlreadyRunningError, ConfigError
 
+LOCK, DRAIN, SPARK_LOG = "lock", "drain", "spark.log"
 RUNNING, DRAINED, DONE, FAILED, NEVER = "running", "drained", "done", "failed", "never ran"
 
 
@@ -33,18 +35,40 @@ class Noted(NamedTuple):
     records: int
 
 
+def checkpoint_of(state: Path, flow: str) -> Path:
+    """Return the folder in which a streaming query keeps what it has read."""
+    return (state / flow / "v1" / "checkpoint").resolve()
+
+
+def check_folder(flow: str, flows: Iterable[str]) -> None:
+    """Raise ConfigError where a query's folder would be a file of the pipeline or of its flows, or
+    lie outside.
+    """
+    taken = {".", "..", LOCK, DRAIN, SPARK_LOG}
+    for other in flows:
+        taken |= {_note(other), _new_note(other)}
+    if flow in taken:
+        raise ConfigError(
+            f'a flow that Spark runs has a folder of its name, and "{flow}" is taken in the folder '
+            "state: give the flow another name"
+        )
+
+
 class State:
     """The files of one pipeline."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._drain = folder / "drain"
+        self._lock, self._drain = folder / LOCK, folder / DRAIN
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only run. Raises AlreadyRunningError, which names the other."""
+        """Be the only run. Raises AlreadyRunningError, which names the other; ConfigError where a
+        folder stands in the way.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "lock").open("a+", encoding="utf-8") as lock:
+        self._check_files()
+        with self._lock.open("a+", encoding="utf-8") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -60,9 +84,10 @@ class State:
             yield
 
     def is_running(self) -> bool:
-        """Whether a run is under way."""
+        """Whether a run is under way. Raises ConfigError where a folder stands in the way."""
+        self._check_files()
         try:
-            with (self._folder / "lock").open("r", encoding="utf-8") as lock:
+            with self._lock.open("r", encoding="utf-8") as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
@@ -84,14 +109,30 @@ class State:
     def note(self, flow: str, state: str, records: int) -> None:
         """Write down how far a flow is."""
         found = {"state": state, "records": records, "at_ms": time.time_ns() // 1_000_000}
-        new = self._folder / f".{flow}.new"
+        new = self._folder / _new_note(flow)
         new.write_text(json.dumps(found), encoding="utf-8")
-        new.replace(self._folder / f"{flow}.json")
+        new.replace(self._folder / _note(flow))
 
     def noted(self, flow: str) -> Noted:
         """Return what was written down of a flow last."""
         try:
-            found = json.loads((self._folder / f"{flow}.json").read_text(encoding="utf-8"))
+            found = json.loads((self._folder / _note(flow)).read_text(encoding="utf-8"))
             return Noted(str(found["state"]), int(found["records"]))
         except (OSError, ValueError, KeyError, TypeError):
             return Noted(NEVER, 0)
+
+    def _check_files(self) -> None:
+        for file in (self._lock, self._drain):
+            if file.is_dir():  # of a flow of that name, which earlier releases took
+                raise ConfigError(
+                    f"{file} is a folder, and has to be a file of the pipeline's own: give it the "
+                    "new name of the flow that it belongs to, or delete it if nobody needs it"
+                )
+
+
+def _note(flow: str) -> str:
+    return f"{flow}.json"
+
+
+def _new_note(flow: str) -> str:
+    return f".{flow}.new"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from parley.errors import ConfigError
 from parley.pipelines.checks import check_choice, check_number, size
 from parley.pipelines.declared.keys import SQL
+from parley.pipelines.declared.state import checkpoint_of
 from parley.pipelines.declared.surroundings import (
     CATALOG,
     STORAGE,
@@ -35,7 +36,7 @@ def query_options(
     watermark = options.pop("watermark", None)
     found = {
         "name": f"{around.name}-{flow}",
-        "checkpoint": (around.state / flow / "v1" / "checkpoint").resolve(),
+        "checkpoint": checkpoint_of(around.state, flow),
         "source": _source(options, around.clusters[source], around),
         "sink": sink,
         "sql": _sql(options, kind),

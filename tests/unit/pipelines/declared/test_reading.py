@@ -125,6 +125,8 @@ SECRET = '"file:SECRET"'
         ("[pipeline]", "[pipelines]", 2, 'no key "pipelines". Did you mean "pipeline"'),
         ('name = "orders"', 'name = "or ders"', 3, "name='or ders' cannot be used"),
         ('name = "orders"', "name = 1", 3, "name=1 cannot be used"),
+        ('name = "orders"', 'name = ".."', 3, "name='..' cannot be used"),
+        ('name = "orders"', 'name = "."', 3, "name='.' cannot be used"),
         (STATE, 'state = "s3://bucket/x"', 4, "state='s3://bucket/x' is no folder"),
         (STATE, 'sate = "state"', 4, 'has no key "sate". Did you mean "state"'),
         (SERVERS, '"bootstrap.server" = "a:1"', 7, 'Did you mean "bootstrap.servers"'),
@@ -370,3 +372,21 @@ def test_what_is_wrong_with_queries(before: str, after: str, line: int, says: st
 def test_only_queries_have_tests(whole: str) -> None:
     with pytest.raises(ConfigError, match="only flows of the kinds ingest and sql have a test"):
         read_here(whole + "\n[flow.mirror.test]\ngiven = []\n")
+
+
+@pytest.mark.usefixtures("login")
+@pytest.mark.parametrize(
+    "name", ["lock", "drain", "spark.log", ".", "..", "totals.json", ".totals.new"]
+)
+def test_a_query_is_not_called_as_a_file_of_the_pipeline(name: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read_here(QUERIES.replace("[flow.lake]", f'[flow."{name}"]'))
+    assert str(raised.value).startswith("orders.toml, line 17: ")
+    assert "give the flow another name" in str(raised.value)
+
+
+@pytest.mark.usefixtures("login")
+def test_other_flows_may_be_called_so(whole: str) -> None:
+    found = read_here(whole.replace("flow.mirror]", "flow.drain]").replace('"mirror"', '"drain"'))
+    assert "drain" in found.flows
+    assert "drain.json" in read_here(QUERIES.replace("flow.lake", 'flow."drain.json"')).flows
