@@ -141,7 +141,7 @@ class RegistryOptions:
         >>> options.urls
         ('http://a:8081',)
         """
-        known = {one.name.replace("_", "."): one.name for one in fields(cls)} | _SPELLINGS
+        known = cls._spellings()
         found: dict[str, object] = {}
         for dotted, value in config.items():
             short = dotted.removeprefix(_PREFIX)
@@ -165,6 +165,12 @@ class RegistryOptions:
         if "url" not in found:
             raise ConfigError("url is missing: where is the schema registry?")
         return cls(**found)  # type: ignore[arg-type]  # __post_init__ checks each
+
+    @classmethod
+    def secret_names(cls) -> frozenset[str]:
+        """Return the options that hold secrets, in all spellings of `from_config`."""
+        short = {spelling for spelling, name in cls._spellings().items() if name in _SECRETS}
+        return frozenset(short | {_PREFIX + spelling for spelling in short})
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -196,6 +202,10 @@ class RegistryOptions:
             )
             for url in self.urls
         )
+
+    @classmethod
+    def _spellings(cls) -> dict[str, str]:
+        return {one.name.replace("_", "."): one.name for one in fields(cls)} | _SPELLINGS
 
     def _take_credentials_from_url(self) -> None:
         """Keep what stands before `@` in the URLs apart, so that no error or repr has it."""

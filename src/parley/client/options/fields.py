@@ -135,6 +135,14 @@ class OptionSet:
                 rows.append(row)
         return rows
 
+    @classmethod
+    def secret_names(cls) -> frozenset[str]:
+        """Return the options that hold secrets, in all spellings."""
+        kinds = {field.name: field.metadata.get("kind") for field in dataclasses.fields(cls)}  # type: ignore[arg-type]  # every subclass is a dataclass
+        return frozenset(
+            spelling for spelling, name in option_names(cls).items() if kinds[name] is Secret
+        )
+
     def replace(self, **changes: object) -> Self:
         """Return a copy with some options changed, checked again."""
         return type(self).of({**_values(self), **changes})

@@ -1,4 +1,6 @@
-"""Which keys the tables of a pipeline's file have, and how their values are written. Pure."""
+"""Which keys the tables of a pipeline's file have, and how their values are written. Pure, but for
+what references to secrets point to.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import NamedTuple
 
 from parley.errors import ConfigError
 from parley.pipelines.checks import size
+from parley.pipelines.declared.secrets import handed_on
 
 COPY, REPLAY, VERIFY = "copy", "replay", "verify"
 INGEST, SQL = "ingest", "sql"
@@ -101,10 +104,11 @@ _TO_TOPIC = {
     "key": Key("to_key", sql_text),
     "value": Key("to_value", table=_ENCODED),
 } | _same("delivery", "partitions")
-_TO_TABLE = _same(
-    *TABLES, "catalog", "storage", "partition-by", "evolve", "compact-every",
-    "target-file-size",
-)  # fmt: skip
+_TABLE = _same(*TABLES) | {
+    "catalog": Key("catalog", handed_on),
+    "storage": Key("storage", handed_on),
+}
+_TO_TABLE = _TABLE | _same("partition-by", "evolve", "compact-every", "target-file-size")
 PIPELINE = ("name", "state")
 FLOW = ("kind", "auto", "from", "to", "test")
 TEST: Keys = {"given": Key("given"), "expect": Key("expect"), "schemas": Key("schemas")}
@@ -134,7 +138,8 @@ SIDE_KEYS: dict[tuple[str, str], Keys] = {
         "since": Key("from_timestamp_ms", moment),
         "until": Key("until_timestamp_ms", moment),
     }
-    | _same(*TABLES, "catalog", "storage", "version", "where"),
+    | _TABLE
+    | _same("version", "where"),
     (REPLAY, "to"): {
         "topic": Key("to"),
         "value": Key("to_value", table=_ENCODED | _same("columns")),

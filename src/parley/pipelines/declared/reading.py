@@ -27,7 +27,9 @@ from parley.pipelines.declared.surroundings import (
 from parley.pipelines.declared.trials import Trial
 from parley.pipelines.replay import ReplayOptions
 from parley.pipelines.replication import ReplicationOptions
+from parley.pipelines.secret_names import is_secret
 from parley.pipelines.verify import VerifyOptions
+from parley.registry import RegistryOptions
 
 T = TypeVar("T")
 Table: TypeAlias = dict[str, Any]
@@ -36,6 +38,8 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 _LINE = re.compile(r"\(at line (\d+), column \d+\)")
 RELEASE = "release"
 """The key of a cluster that cannot be asked for its release (0.9 behind SASL)."""
+_LOGINS = ("sasl_plain_username", "sasl_oauthbearer_client_credentials_client_id")
+"""Options of a cluster that are no secrets, and may lie in a file beside one."""
 
 
 def read(path: str | Path) -> Declaration:
@@ -125,13 +129,14 @@ class _Reader:
     def _settings(self, name: str, table: Table) -> Table:
         """Return a cluster's settings, with secrets."""
         path = ("cluster", name)
-        known = option_names(ClientOptions)
+        known, secrets = option_names(ClientOptions), ClientOptions.secret_names()
         found: dict[str, object] = {}
         for key, value in table.items():
             if key != RELEASE and key not in known:
                 raise self._unknown((*path, key), key, [RELEASE, *known])
             option = "broker_version_hint" if key == RELEASE else key
-            found[option] = self._at((*path, key), partial(resolved, key, value))
+            how = {"secret": key in secrets, "from_file": known.get(key) in _LOGINS}
+            found[option] = self._at((*path, key), partial(resolved, key, value, **how))
         if "bootstrap.servers" not in found and "bootstrap_servers" not in found:
             raise self._wrong(path, f'[cluster.{name}] has no "bootstrap.servers"')
         return found
@@ -139,8 +144,9 @@ class _Reader:
     def _registry(self, name: str, table: Table) -> Registry:
         """Return a schema registry's settings."""
         path = ("registry", name)
+        secrets = RegistryOptions.secret_names()
         found = {
-            key: self._at((*path, key), partial(resolved, key, value))
+            key: self._at((*path, key), partial(resolved, key, value, secret=key in secrets))
             for key, value in table.items()
         }
         if "@" in str(table.get("url", "")):
@@ -158,7 +164,7 @@ class _Reader:
                     ("spark", key), f'[spark] has no key "{key}": it has "master", and "spark...."'
                 )
         return {
-            key: str(self._at(("spark", key), partial(resolved, key, value)))
+            key: str(self._at(("spark", key), partial(resolved, key, value, secret=is_secret(key))))
             for key, value in table.items()
         }
 

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING
 from parley.errors import ConfigError, JobError
 from parley.host import spark_environment
 from parley.pipelines.queries.failures import clearest_line
+from parley.pipelines.secret_names import SECRET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUIET = "WARN"
-REDACTED = r"(?i)secret|password|token|access[.]?key|jaas|keystore.key|user.?info|registryurl"
-"""Options whose values Spark is not to show in plans and on its pages: its default knows fewer."""
+REDACTED = rf"(?i){SECRET}|access.?key|registryurl|://[^/\s]*@"
+"""Options whose values Spark is not to show in plans and on its pages, by name, or by a login in
+the value's address: its default knows fewer.
+"""
 
 
 def start_session(name: str, settings: Mapping[str, str], log: Path) -> SparkSession:
