@@ -4,6 +4,8 @@ registry is asked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,19 +29,30 @@ TIMESTAMP, HEADERS = "timestamp", "headers"
 ORIGIN = ("topic", "partition", "offset")
 """Columns of a table that say where each of its rows was in Kafka."""
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
+SORTED_BY, COLUMNS = "sorted_by", "columns"
+"""What says that a replay's rows stand in the order of the table's own columns. One that does not
+say it was begun by a release that took the records' times for the column `timestamp`.
+"""
 _SORTED = "_by_"
 """Before the number of a column that rows are sorted by."""
 
 
 class TableRecords:
     """What becomes of a table's rows, checked against its columns. A `dry` one is only looked at:
-    no schema is registered.
+    no schema is registered. `begun` is what was settled by a replay that goes on.
 
     Raises ConfigError for columns that the table does not have or that cannot be used, SchemaError
     for values that do not fit their schema.
     """
 
-    def __init__(self, options: ReplayOptions, snapshot: Snapshot, *, dry: bool = False) -> None:
+    def __init__(
+        self,
+        options: ReplayOptions,
+        snapshot: Snapshot,
+        *,
+        dry: bool = False,
+        begun: Mapping[str, object] | None = None,
+    ) -> None:
         assert options.table is not None
         assert options.to is not None
         self._table, self._snapshot = options.table, snapshot
@@ -47,6 +60,7 @@ class TableRecords:
         self._keeps_partition = options.partition_by == SOURCE_PARTITION
         self._is_origin_known = all(self._columns.has(name) for name in ORIGIN)
         self._keeps_headers = options.headers != DROP
+        self._by_record_times = begun is not None and SORTED_BY not in begun
         self.timestamp = self._time_column()
         self._has_headers = (
             self._keeps_headers
@@ -82,7 +96,7 @@ class TableRecords:
         which hangs on all of it.
         """
         key, value = self._parts[KEY], self._parts[VALUE]
-        return {
+        found: dict[str, object] = {
             "lake": self._snapshot.place.lake.value,
             "id": self._snapshot.table_id,
             "version": self._snapshot.version,
@@ -96,6 +110,7 @@ class TableRecords:
             "key_columns": None if key.schema_digest is None else list(key.columns),
             "key_schema": key.schema_digest,
         }
+        return found if self._by_record_times else found | {SORTED_BY: COLUMNS}
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows as records with what they are sorted by, in no order yet."""
@@ -114,8 +129,9 @@ class TableRecords:
             columns[HEADERS] = headers
         if self._keeps_partition:
             columns["partition"] = batch.column("partition").cast(pa.int32())
-        times = {TIMESTAMP: columns[TIMESTAMP]} if TIMESTAMP in columns else {}
-        of_table = {**_named(batch), **times}
+        of_table = _named(batch)
+        if self._by_record_times and TIMESTAMP in columns:
+            of_table[TIMESTAMP] = columns[TIMESTAMP]
         keys = [of_table[name] for name in self._keys] + [columns[name] for name in self._ties]
         columns |= {
             by: _comparable(column) for by, column in zip(self.sorted_by, keys, strict=True)

@@ -81,7 +81,7 @@ class TableSource:
                 f'"{self._options.name}" was begun with: it was replaced. Replay it under another '
                 "name, into another topic"
             )
-        settled.check_table(self._options, (await self._read_with()).settled())
+        settled.check_table(self._options, (await self._read_with(begun)).settled())
         at = Position(settled.start(0, held), -1, ZERO_UUID, settled.target_id)
         to = TopicPartition(str(self._options.to), 0)
         check_ids(to, at, (ZERO_UUID, self._target_id(there)))
@@ -104,9 +104,11 @@ class TableSource:
         self._opened = await asyncio.to_thread(open_snapshot, self._place, version)
         self._records = None
 
-    async def _read_with(self) -> TableRecords:
+    async def _read_with(self, begun: Mapping[str, object] | None = None) -> TableRecords:
         if self._records is None:
-            self._records = await asyncio.to_thread(TableRecords, self._options, self._snapshot)
+            self._records = await asyncio.to_thread(
+                TableRecords, self._options, self._snapshot, begun=begun
+            )
         return self._records
 
     def _target_id(self, there: ClusterMetadata) -> bytes:
