@@ -69,11 +69,25 @@ def _same(*names: str) -> dict[str, Key]:
 
 def sql_text(value: object) -> str:
     """Return a text of SQL, or those of a list with commas."""
+    return ", ".join(_sql_texts(value))
+
+
+def condition(value: object) -> str:
+    """Return a condition, or that all of a list hold.
+
+    >>> condition(["a > 1", "b > 2 or c"])
+    '(a > 1) and (b > 2 or c)'
+    """
+    texts = _sql_texts(value)
+    return texts[0] if len(texts) == 1 else " and ".join(f"({one})" for one in texts)
+
+
+def _sql_texts(value: object) -> list[str]:
     given = value if isinstance(value, list) else [value]
     texts = [one for one in given if isinstance(one, str) and one.strip()]
     if not texts or len(texts) < len(given):
         raise ConfigError(f"{value!r} is no SQL: give a text, or a list of texts")
-    return ", ".join(texts)
+    return texts
 
 
 _WRITING = _same(
@@ -122,7 +136,7 @@ FLOW_KEYS: dict[str, Keys] = {
     REPLAY: _WRITING
     | _same("speed", "dead-letters", "max-attempts", "late-ms", "order")
     | {"rate": Key("bytes_per_second", size)},
-    INGEST: _QUERY | {"select": Key("select", sql_text), "where": Key("where", sql_text)},
+    INGEST: _QUERY | {"select": Key("select", sql_text), "where": Key("where", condition)},
     SQL: _QUERY | {"sql": Key("sql", sql_text)},
     VERIFY: _same(
         "ignore-timestamps", "latest-per-key", "ignore-tombstones", "from-later-beginning",
@@ -139,7 +153,8 @@ SIDE_KEYS: dict[tuple[str, str], Keys] = {
         "until": Key("until_timestamp_ms", moment),
     }
     | _TABLE
-    | _same("version", "where"),
+    | _same("version")
+    | {"where": Key("where", condition)},
     (REPLAY, "to"): {
         "topic": Key("to"),
         "value": Key("to_value", table=_ENCODED | _same("columns")),

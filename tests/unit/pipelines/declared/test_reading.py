@@ -326,6 +326,14 @@ def test_queries_are_options_of_the_data_sources() -> None:
 
 
 @pytest.mark.usefixtures("login")
+def test_all_conditions_of_a_list_hold() -> None:
+    several = 'where = ["value.a > 0", "value.b or value.c"]'
+    found = read_here(QUERIES.replace('where = "value.a > 0"', several)).flows["lake"].options
+    assert isinstance(found, QueryOptions)
+    assert found.sql.endswith(" where (value.a > 0) and (value.b or value.c)")
+
+
+@pytest.mark.usefixtures("login")
 @pytest.mark.parametrize(
     ("before", "after", "line", "says"),
     [

@@ -103,6 +103,14 @@ def test_a_table_is_read_as_the_file_says() -> None:
     )
 
 
+def test_all_conditions_of_a_list_hold() -> None:
+    file = FILE.replace("\"day = '1'\"", """["day = '1'", "a > 1 or b > 2"]""")
+    options = read_text(file, Path("orders.toml")).flows["replay"].options
+    assert isinstance(options, ReplayOptions)
+    assert options.table is not None
+    assert options.table.where == "(day = '1') and (a > 1 or b > 2)"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "line", "says"),
     [
