@@ -20,12 +20,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from parley.errors import AlreadyRunningError, ConfigError
 
 LOCK, DRAIN, SPARK_LOG = "lock", "drain", "spark.log"
 RUNNING, DRAINED, DONE, FAILED, NEVER = "running", "drained", "done", "failed", "never ran"
+_ATTEMPTS, _PAUSE_S = 1_000, 0.001
 
 
 class Noted(NamedTuple):
@@ -69,14 +70,12 @@ class State:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._check_files()
         with self._lock.open("a+", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not _is_taken(lock):
                 lock.seek(0)
                 raise AlreadyRunningError(
                     f"this pipeline runs already ({lock.read().strip()}): end that run with "
                     "`parley drain`, or wait for it"
-                ) from None
+                )
             lock.truncate(0)
             lock.write(f"{socket.gethostname()}, process {os.getpid()}\n")
             lock.flush()
@@ -88,12 +87,11 @@ class State:
         self._check_files()
         try:
             with self._lock.open("r", encoding="utf-8") as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return not _locked(lock, fcntl.LOCK_SH)
         except FileNotFoundError:
             return False
         except OSError:
             return True
-        return False
 
     def ask_to_drain(self) -> bool:
         """Ask the run that is under way to end; return whether there is one."""
@@ -128,6 +126,30 @@ class State:
                     f"{file} is a folder, and has to be a file of the pipeline's own: give it the "
                     "new name of the flow that it belongs to, or delete it if nobody needs it"
                 )
+
+
+def _is_taken(lock: TextIO) -> bool:
+    """Take the lock for a run, and return whether that went: no other run has it.
+
+    Who asks whether one is under way shares it for a moment, and is waited for.
+    """
+    for _ in range(_ATTEMPTS):
+        if _locked(lock, fcntl.LOCK_EX):
+            return True
+        if not _locked(lock, fcntl.LOCK_SH):
+            return False
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        time.sleep(_PAUSE_S)
+    return False
+
+
+def _locked(lock: TextIO, how: int) -> bool:
+    """Lock a file, and return whether that went."""
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _note(flow: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from parley.errors import ConfigError
+from parley.errors import AlreadyRunningError, ConfigError
 from parley.pipelines.declared.state import State
 
 
@@ -24,3 +27,39 @@ def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> 
     with state.locked():
         assert state.is_running()
     assert not state.is_running()
+
+
+def test_who_only_asks_does_not_keep_a_run_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, pauses = State(tmp_path), []
+    with state.locked():
+        pass
+    with (tmp_path / "lock").open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)  # as one that looks, in the middle of it
+
+        def has_looked(pause_s: float) -> None:
+            pauses.append(pause_s)
+            fcntl.flock(asking, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(time, "sleep", has_looked)
+        with state.locked():
+            assert state.is_running()
+            assert len(pauses) == 1
+            with pytest.raises(AlreadyRunningError, match=f"process {os.getpid()}"), state.locked():
+                pass
+        assert len(pauses) == 1, "a run is not waited for"
+        assert not state.is_running()
+
+
+def test_who_never_ends_asking_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = State(tmp_path)
+    with state.locked():
+        pass
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with (tmp_path / "lock").open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        with pytest.raises(AlreadyRunningError), state.locked():
+            pass
