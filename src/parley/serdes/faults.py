@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
+from parley.errors import SchemaError
 from parley.types import shown
 
 Given = TypeVar("Given")
@@ -42,6 +44,15 @@ def wrong_value(value: object, wanted: str) -> ValueFault:
     """Return the fault of a value of another kind than is wanted."""
     given = "null" if value is None else shown(value)
     return ValueFault(f"{given} is given where {wanted} is wanted")
+
+
+@contextmanager
+def bounded_depth() -> Iterator[None]:
+    """Raise SchemaError where the types of a schema lead deeper into each other than can be."""
+    try:
+        yield
+    except RecursionError:
+        raise SchemaError("the types of the schema are nested too deep") from None
 
 
 def inner_path(path: str, name: str) -> str:

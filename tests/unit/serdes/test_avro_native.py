@@ -315,12 +315,13 @@ def test_what_only_the_reference_can_do_is_known_when_schemas_are_paired() -> No
     assert isinstance(compiled, ReferenceDecoder)
     hold_equal(compiled.decode([datum, b""]), reference.decode([datum, b""]))
 
-    wide: Json = "int"
-    for level in range(15):
-        fields = [{"name": name, "type": wide if name == "a" else f"R{level - 1}"} for name in "ab"]
-        wide = {"type": "record", "name": f"R{level}", "fields": fields if level else fields[:1]}
-    exploding = parsed(wide)
-    assert AvroPlans(exploding, arrow_type(exploding)).compiled is None
+    chain: list[Json] = [{"type": "fixed", "name": "R0", "size": 1}]
+    for level in range(1, 110):
+        fields = [{"name": "a", "type": f"R{level - 1}"}]
+        chain.append({"type": "record", "name": f"R{level}", "fields": fields})
+    *before, last = map(json.dumps, chain)
+    deep = parse_schema(last, before)
+    assert AvroPlans(deep, arrow_type(deep)).compiled is None
 
 
 def test_a_batch_in_which_all_is_damaged_is_read_once() -> None:

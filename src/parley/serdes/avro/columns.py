@@ -24,7 +24,10 @@ from parley.serdes.avro.model import (
     Union,
 )
 from parley.serdes.avro.unions import UnionShape, members, union_shape
-from parley.serdes.faults import inner_path
+from parley.serdes.faults import bounded_depth, inner_path
+
+MAX_PARTS = 10_000
+"""Columns of one schema, with those within others. Few lines can ask for billions."""
 
 _PRIMITIVES = {
     "null": pa.null(),
@@ -54,10 +57,11 @@ _LOGICAL = {
 def arrow_type(schema: AvroType) -> pa.DataType:
     """Return the type of the values of a schema.
 
-    Raises SchemaError, which names the field, for records that contain themselves and for decimals
-    of more than 76 digits.
+    Raises SchemaError, which names the field, for records that contain themselves, for decimals of
+    more than 76 digits and for more than 10 000 columns.
     """
-    return _type(schema, "", ())
+    with bounded_depth():
+        return _Types().type_of(schema, "", ())
 
 
 def array_of(values: Sequence[object], kind: pa.DataType) -> pa.Array:
@@ -65,44 +69,55 @@ def array_of(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     return pa.array(values, type=kind)
 
 
-def _type(schema: AvroType, path: str, above: tuple[Record, ...]) -> pa.DataType:
-    if isinstance(schema, Primitive):
-        return _with_logical(schema.logical, _PRIMITIVES[schema.kind], path)
-    if isinstance(schema, Fixed):
-        return _with_logical(schema.logical, pa.binary(), path)
-    if isinstance(schema, Enum):
-        return pa.string()
-    if isinstance(schema, Array):
-        items = pa.field("element", _type(schema.items, path, above), is_nullable(schema.items))
-        return pa.list_(items)
-    if isinstance(schema, Map):
-        values = pa.field("value", _type(schema.values, path, above), is_nullable(schema.values))
-        return pa.map_(pa.string(), values)
-    if isinstance(schema, Union):
-        return _union_type(schema, path, above)
-    if schema in above:
-        raise SchemaError(
-            f"the record {schema.name} contains itself, no column can hold it", path=path
+class _Types:
+    """Makes types, and counts them."""
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    def type_of(self, schema: AvroType, path: str, above: tuple[Record, ...]) -> pa.DataType:
+        self._made += 1
+        if self._made > MAX_PARTS:
+            raise SchemaError(f"the schema has more than {MAX_PARTS} columns", path=path)
+        if isinstance(schema, Primitive):
+            return _with_logical(schema.logical, _PRIMITIVES[schema.kind], path)
+        if isinstance(schema, Fixed):
+            return _with_logical(schema.logical, pa.binary(), path)
+        if isinstance(schema, Enum):
+            return pa.string()
+        if isinstance(schema, Array):
+            return pa.list_(self._inner("element", schema.items, path, above))
+        if isinstance(schema, Map):
+            return pa.map_(pa.string(), self._inner("value", schema.values, path, above))
+        if isinstance(schema, Union):
+            return self._union_type(schema, path, above)
+        if schema in above:
+            raise SchemaError(
+                f"the record {schema.name} contains itself, no column can hold it", path=path
+            )
+        above = (*above, schema)
+        fields = schema.fields
+        return pa.struct(
+            [self._inner(one.name, one.type, inner_path(path, one.name), above) for one in fields]
         )
-    fields = []
-    for one in schema.fields:
-        inner = inner_path(path, one.name)
-        kind = _type(one.type, inner, (*above, schema))
-        fields.append(pa.field(one.name, kind, is_nullable(one.type)))
-    return pa.struct(fields)
 
+    def _inner(self, name: str, schema: AvroType, path: str, above: tuple[Record, ...]) -> pa.Field:
+        return pa.field(name, self.type_of(schema, path, above), is_nullable(schema))
 
-def _union_type(union: Union, path: str, above: tuple[Record, ...]) -> pa.DataType:
-    shape = union_shape(union)
-    if shape is UnionShape.LONG:
-        return pa.int64()
-    if shape is UnionShape.DOUBLE:
-        return pa.float64()
-    kept = members(union)
-    if shape is UnionShape.ONE:
-        return _type(kept[0], path, above) if kept else pa.null()
-    named = [pa.field(f"member{index}", _type(one, path, above)) for index, one in enumerate(kept)]
-    return pa.struct(named)
+    def _union_type(self, union: Union, path: str, above: tuple[Record, ...]) -> pa.DataType:
+        shape = union_shape(union)
+        if shape is UnionShape.LONG:
+            return pa.int64()
+        if shape is UnionShape.DOUBLE:
+            return pa.float64()
+        kept = members(union)
+        if shape is UnionShape.ONE:
+            return self.type_of(kept[0], path, above) if kept else pa.null()
+        named = [
+            pa.field(f"member{index}", self.type_of(one, path, above))
+            for index, one in enumerate(kept)
+        ]
+        return pa.struct(named)
 
 
 def is_nullable(schema: AvroType) -> bool:

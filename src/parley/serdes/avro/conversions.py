@@ -11,7 +11,7 @@ from decimal import Decimal
 from struct import Struct
 
 from parley.errors import SchemaError
-from parley.serdes.avro.defaults import fits
+from parley.serdes.avro.defaults import branch_of
 from parley.serdes.avro.logical import plain_value
 from parley.serdes.avro.model import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
 from parley.serdes.avro.unions import UnionShape, member_name, union_shape
@@ -57,7 +57,7 @@ def as_text(value: object) -> object:
 def default_value(kind: AvroType, value: Json, *, plain: bool = False) -> object:
     """Return a default as reading would return the value, `plain` or for columns."""
     if isinstance(kind, Union):
-        index = next(i for i, one in enumerate(kind.branches) if fits(one, value))
+        index = branch_of(kind, value)
         inner = default_value(kind.branches[index], value, plain=plain)
         name = member_name(kind, index)
         wrapped = union_shape(kind) is UnionShape.MEMBERS and name is not None and not plain

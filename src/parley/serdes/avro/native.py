@@ -114,6 +114,9 @@ class _Plans:
         ]
         return ("record", read, defaults)
 
+    def later(self, made: Sequence[Plan]) -> Plan:
+        raise ValueFault("a plan has no place for a record that contains itself")
+
     def skip_primitive(self, kind: str) -> Plan:
         return ("bytes",) if kind == "string" else (kind,)
 

@@ -1,17 +1,19 @@
 """Text to schema, as Avro's specification has it.
 
-What a schema of a stranger can do is bounded: its depth, and the time by its length. What Avro's
-own parsers refuse raises SchemaError, which says where: by the names of fields.
+What a schema of a stranger can do is bounded: its depth, the time by its length, and what its
+defaults hold. What Avro's own parsers refuse raises SchemaError, which says where: by the names of
+fields.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from parley.errors import SchemaError, printable
-from parley.serdes.avro.defaults import fits
+from parley.serdes.avro.defaults import Fitting, Sizes
 from parley.serdes.avro.model import (
     PRIMITIVES,
     Array,
@@ -25,6 +27,7 @@ from parley.serdes.avro.model import (
     Record,
     Union,
 )
+from parley.serdes.faults import bounded_depth
 from parley.types import Json
 
 MAX_DEPTH = 100
@@ -52,9 +55,12 @@ def parse_schema(text: str, references: Iterable[str] = ()) -> AvroType:
     Raises SchemaError for what is no schema.
     """
     parser = _Parser()
-    for one in references:
-        parser.parse(_json(one), "", "", 0)
-    return parser.parse(_json(text), "", "", 0)
+    with bounded_depth():
+        for one in references:
+            parser.parse(_json(one), "", "", 0)
+        found = parser.parse(_json(text), "", "", 0)
+        parser.check_defaults()
+    return found
 
 
 def _json(text: str) -> Json:
@@ -69,10 +75,22 @@ def _json(text: str) -> Json:
 
 
 class _Parser:
-    """The names that are known so far."""
+    """The names that are known so far, and the fields with defaults."""
 
     def __init__(self) -> None:
         self.names: dict[str, Record | Enum | Fixed] = {}
+        self._with_default: list[tuple[str, Field]] = []
+
+    def check_defaults(self) -> None:
+        """Check all defaults: what they hold may be a record that is whole only at the end."""
+        fitting, sizes = Fitting(), Sizes()
+        for path, one in self._with_default:
+            with _placed(path):
+                if not fitting.fits(one.type, one.default):
+                    raise ValueError(f"the default {_shown(one.default)} does not fit")
+        for path, one in self._with_default:
+            with _placed(path):
+                sizes.add(one)
 
     def parse(self, found: Json, namespace: str, path: str, depth: int) -> AvroType:
         if depth > MAX_DEPTH:
@@ -169,11 +187,6 @@ class _Parser:
                 raise SchemaError(f"the record {whole} has a field {made.name} twice", path=path)
             seen.add(made.name)
             record.fields.append(made)
-        # what they hold may be the record itself, which is whole only now
-        for made in record.fields:
-            if made.has_default and not fits(made.type, made.default):
-                where = f"{path}.{made.name}" if path else made.name
-                raise SchemaError(f"the default {_shown(made.default)} does not fit", path=where)
         return record
 
     def _field(self, found: Json, namespace: str, path: str, depth: int) -> Field:
@@ -186,7 +199,10 @@ class _Parser:
         if "type" not in found:
             raise SchemaError("a field without a type", path=where)
         made = self.parse(found["type"], namespace, where, depth + 1)
-        return Field(name, made, found.get("default"), "default" in found, _aliases(found, ""))
+        field = Field(name, made, found.get("default"), "default" in found, _aliases(found, ""))
+        if field.has_default:
+            self._with_default.append((where, field))
+        return field
 
     def _enum(self, found: dict[str, Json], namespace: str, path: str) -> Enum:
         whole, _, aliases = self._named(found, namespace, path)
@@ -211,6 +227,15 @@ class _Parser:
         made = Fixed(whole, aliases, size, _logical(found, "fixed", size))
         self.names[whole] = made
         return made
+
+
+@contextmanager
+def _placed(path: str) -> Iterator[None]:
+    """Raise as SchemaError, with its place, what is wrong with a default."""
+    try:
+        yield
+    except ValueError as error:
+        raise SchemaError(str(error), path=path) from None
 
 
 def _aliases(found: dict[str, Json], namespace: str) -> tuple[str, ...]:

@@ -155,6 +155,12 @@ class _Functions:
         named = [(None if field is None else field.name, step) for field, step in steps]
         return _read_fields(named, absent, self._plain)
 
+    def later(self, made: Sequence[Read]) -> Read:
+        def read(datum: Datum) -> object:
+            return made[0](datum)
+
+        return read
+
     def skip_primitive(self, kind: str) -> Read:
         return _read_primitive(kind, None)
 

@@ -15,6 +15,7 @@ from parley.serdes.avro.model import (
     Field,
     Fixed,
     Map,
+    Named,
     Primitive,
     Record,
     Union,
@@ -98,8 +99,7 @@ class _Check:
         self._compared[key] = []  # what contains itself is compared once
         if reader.kind != writer.kind:
             found = [_mismatch(reader, writer, path)]
-        elif reader.short_name != writer.short_name and writer.name not in reader.aliases:
-            why = f"{reader.name} cannot read {writer.name}; an alias would allow it"
+        elif why := name_mismatch(reader, writer):
             found = [Incompatibility(NAME_MISMATCH, path, why)]
         elif isinstance(reader, Record) and isinstance(writer, Record):
             found = self._record(reader, writer, path)
@@ -120,6 +120,13 @@ class _Check:
                 why = f"{writer.name} has no field {one.name}, and the reader has no default for it"
                 found.append(Incompatibility(READER_FIELD_MISSING_DEFAULT_VALUE, where, why))
         return found[:MOST]
+
+
+def name_mismatch(reader: Named, writer: Named) -> str:
+    """Return why a name cannot be read as another; nothing where it can."""
+    if reader.short_name == writer.short_name or writer.name in reader.aliases:
+        return ""
+    return f"{reader.name} cannot read {writer.name}; an alias would allow it"
 
 
 def paired_fields(reader: Record, writer: Record) -> list[tuple[Field, Field | None]]:

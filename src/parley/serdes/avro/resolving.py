@@ -2,7 +2,9 @@
 
 `resolve` decides; a `Builder` makes of it what reads: functions of Python (`reading`) or a plan for
 the compiled decoder (`native`). What a reader cannot have of a writer is found when a datum has it,
-if it is a branch of a union or a symbol. All else raises SchemaError.
+if it is a branch of a union or a symbol. All else raises SchemaError. Each record of the writer is
+paired once with one of the reader, whether that can be read or not: schemas of strangers can be
+made to name records again and again, and records may contain themselves.
 """
 
 from __future__ import annotations
@@ -22,8 +24,12 @@ from parley.serdes.avro.model import (
     Record,
     Union,
 )
-from parley.serdes.avro.resolution import incompatibilities, paired_fields
+from parley.serdes.avro.resolution import incompatibilities, name_mismatch, paired_fields
 from parley.serdes.avro.unions import UnionShape, union_shape
+from parley.serdes.faults import bounded_depth, inner_path
+
+MAX_PARTS = 100_000
+"""How many types of a writer are paired with those of a reader, or passed over."""
 
 Made = TypeVar("Made")
 
@@ -59,6 +65,10 @@ class Builder(Protocol[Made]):
         """`steps` are the writer's fields with the reader's, `absent` those with defaults."""
         ...
 
+    def later(self, made: Sequence[Made]) -> Made:
+        """Of a record within itself: `made` is filled with what reads it afterwards."""
+        ...
+
     def skip_primitive(self, kind: str) -> Made: ...
 
     def skip_fixed(self, size: int) -> Made: ...
@@ -79,17 +89,27 @@ def resolve(writer: AvroType, reader: AvroType, make: Builder[Made]) -> Made:
 
     Raises SchemaError where nothing can be read that way.
     """
-    return _Resolver(make).read(writer, reader)
+    with bounded_depth():
+        return _Resolver(make).read(writer, reader)
 
 
 class _Resolver(Generic[Made]):
     def __init__(self, make: Builder[Made]) -> None:
         self._make = make
+        self._parts = 0
+        self._reads: dict[tuple[int, int], list[Made]] = {}
+        self._unreadable: dict[tuple[int, int], SchemaError] = {}
         self._skips: dict[int, Made] = {}
+
+    def _count(self) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise SchemaError(f"writer and reader together have more than {MAX_PARTS} parts")
 
     # -- reading -------------------------------------------------------------------------------
 
     def read(self, writer: AvroType, reader: AvroType) -> Made:
+        self._count()
         if isinstance(writer, Union):
             return self._read_branches(writer, reader)
         if isinstance(reader, Union):
@@ -135,9 +155,27 @@ class _Resolver(Generic[Made]):
         return inner
 
     def _read_record(self, writer: Record, reader: Record) -> Made:
-        wrong = [one for one in incompatibilities(reader, writer) if not one.path]
+        pair = (id(writer), id(reader))
+        if pair in self._unreadable:
+            known = self._unreadable[pair]
+            raise SchemaError(known.problem, path=known.path)
+        if pair in self._reads:
+            made = self._reads[pair]
+            return made[0] if made else self._make.later(made)
+        made = self._reads[pair] = []
+        try:
+            made.append(self._made_record(writer, reader))
+        except SchemaError as error:
+            # others within it may have been made to read it
+            made.append(self._make.unreadable(str(error)))
+            self._unreadable[pair] = error
+            raise
+        return made[0]
+
+    def _made_record(self, writer: Record, reader: Record) -> Made:
+        wrong = name_mismatch(reader, writer)
         if wrong:
-            raise SchemaError(wrong[0].why)
+            raise SchemaError(wrong)
         wanted: dict[int, Field] = {}
         absent: list[Field] = []
         for one, written in paired_fields(reader, writer):
@@ -156,7 +194,7 @@ class _Resolver(Generic[Made]):
             try:
                 step = self.skip(field.type) if into is None else self.read(field.type, into.type)
             except SchemaError as error:
-                inner = f"{field.name}.{error.path}" if error.path else field.name
+                inner = inner_path(field.name, error.path) if error.path else field.name
                 raise SchemaError(error.problem, path=inner) from error
             steps.append((into, step))
         return self._make.record(reader, steps, absent)
@@ -168,6 +206,7 @@ class _Resolver(Generic[Made]):
         known = self._skips.get(id(writer))
         if known is not None:
             return known
+        self._count()
         if isinstance(writer, Record):
             fields: list[Made] = []
             record = self._skips[id(writer)] = self._make.skip_record(fields)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct, error as StructError
 from typing import NamedTuple
 
-from parley.errors import nearest_hint
-from parley.serdes.avro.defaults import fits
+from parley.errors import SchemaError, nearest_hint
+from parley.serdes.avro.defaults import branch_of
 from parley.serdes.avro.logical import logical_value
-from parley.serdes.avro.model import Array, AvroType, Enum, Fixed, Map, Record, Union
-from parley.serdes.faults import ValueFault, wrong_value
+from parley.serdes.avro.model import Array, AvroType, Enum, Field, Fixed, Map, Record, Union
+from parley.serdes.faults import ValueFault, bounded_depth, wrong_value
 from parley.types import Json, shown
 
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
@@ -43,8 +43,9 @@ def write_datum(write: Write, value: object) -> bytes:
 
 
 def compile_writer(schema: AvroType) -> Write:
-    """Return what writes values of a schema."""
-    return _Compiler(as_json=False).write(schema)
+    """Return what writes values of a schema. Raises SchemaError for defaults that cannot be."""
+    with bounded_depth():
+        return _Compiler().write(schema)
 
 
 def write_number(out: bytearray, value: int) -> None:
@@ -57,15 +58,14 @@ def write_number(out: bytearray, value: int) -> None:
 
 
 class _Compiler:
-    """`as_json`: values are those that stand in a schema as defaults."""
+    """Makes what writes each type. That of a record is made once: it may contain itself."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
+    def __init__(self) -> None:
         self._records: dict[int, Write] = {}
 
     def write(self, schema: AvroType) -> Write:
         if isinstance(schema, Union):
-            return self._union(schema)
+            return _UnionWriter(schema, [self.write(one) for one in schema.branches])
         if isinstance(schema, Record):
             return self._record(schema)
         if isinstance(schema, Array):
@@ -74,15 +74,8 @@ class _Compiler:
             return _write_map(self.write(schema.values))
         if isinstance(schema, Enum):
             return _write_enum(schema)
-        if isinstance(schema, Fixed):
-            plain = _text_bytes(_write_fixed(schema)) if self._as_json else _write_fixed(schema)
-        elif self._as_json and schema.kind == "bytes":
-            plain = _text_bytes(_write_bytes)
-        elif self._as_json and schema.kind in ("float", "double"):
-            plain = _write_float(schema.kind, from_text=True)
-        else:
-            plain = _PLAIN[schema.kind]
-        if self._as_json or schema.logical is None:
+        plain = _write_fixed(schema) if isinstance(schema, Fixed) else _PLAIN[schema.kind]
+        if schema.logical is None:
             return plain
         convert = logical_value(schema)
         return lambda out, value: plain(out, convert(value))
@@ -118,33 +111,54 @@ class _Compiler:
         self._records[id(record)] = write
         for one in record.fields:
             names.add(one.name)
-            steps.append((one.name, self.write(one.type), self._absent(one.type, one.has_default)))
-        for place, one in enumerate(record.fields):
-            if one.has_default:
-                # what the default holds may be the record itself, which is whole only now
-                name, step, _ = steps[place]
-                steps[place] = (name, step, default_bytes(one.type, one.default))
+            steps.append((one.name, self.write(one.type), _absent(one)))
         return write
 
-    def _absent(self, kind: AvroType, has_default: bool) -> bytes | None:
-        """Return what stands for a field that a value does not have, where null may."""
-        if has_default or not isinstance(kind, Union):
-            return None
-        nulls = [index for index, one in enumerate(kind.branches) if one.kind == "null"]
-        return bytes([nulls[0] * 2]) if nulls else None
 
-    def _union(self, union: Union) -> Write:
-        writes = [self.write(one) for one in union.branches]
-        if self._as_json:
-            return _write_default_branch(union, writes)
-        return _UnionWriter(union, writes)
+def _absent(field: Field) -> bytes | None:
+    """Return what stands for a field that a value does not have: its default, or null."""
+    if field.has_default:
+        try:
+            return default_bytes(field.type, field.default)
+        except ValueFault as fault:
+            why = f"the default {shown(field.default)} cannot be used: {fault}"
+            raise SchemaError(why, path=field.name) from None
+    if not isinstance(field.type, Union):
+        return None
+    nulls = [index for index, one in enumerate(field.type.branches) if one.kind == "null"]
+    return bytes([nulls[0] * 2]) if nulls else None
 
 
 def default_bytes(kind: AvroType, default: Json) -> bytes:
     """Return the datum of a field's default."""
     out = bytearray()
-    _Compiler(as_json=True).write(kind)(out, default)
+    _write_default(out, kind, default)
     return bytes(out)
+
+
+def _write_default(out: bytearray, kind: AvroType, value: Json) -> None:
+    """Append a default. The parser has seen to it that it fits, and has an end."""
+    if isinstance(kind, Union):
+        index = branch_of(kind, value)
+        write_number(out, index)
+        _write_default(out, kind.branches[index], value)
+    elif isinstance(kind, Record) and isinstance(value, dict):
+        for one in kind.fields:
+            _write_default(out, one.type, value.get(one.name, one.default))
+    elif isinstance(kind, Array) and isinstance(value, list):
+        _write_list(lambda inner, one: _write_default(inner, kind.items, one))(out, value)  # type: ignore[arg-type]
+    elif isinstance(kind, Map) and isinstance(value, dict):
+        _write_map(lambda inner, one: _write_default(inner, kind.values, one))(out, value)  # type: ignore[arg-type]
+    elif isinstance(kind, Enum):
+        _write_enum(kind)(out, value)
+    elif isinstance(kind, Fixed):
+        out += str(value).encode("latin-1")
+    elif kind.kind == "bytes":
+        _write_bytes(out, str(value).encode("latin-1"))
+    elif kind.kind in ("float", "double"):
+        _PLAIN[kind.kind](out, float(str(value)))
+    else:
+        _PLAIN[kind.kind](out, value)
 
 
 class _UnionWriter:
@@ -214,16 +228,6 @@ class _UnionWriter:
         return self._orders[kind]
 
 
-def _write_default_branch(union: Union, writes: Sequence[Write]) -> Write:
-    def write(out: bytearray, value: object) -> None:
-        # the parser has checked that one fits
-        index = next(i for i, one in enumerate(union.branches) if fits(one, value))  # type: ignore[arg-type]
-        write_number(out, index)
-        writes[index](out, value)
-
-    return write
-
-
 def _write_list(item: Write) -> Write:
     def write(out: bytearray, value: object) -> None:
         if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray):
@@ -284,11 +288,6 @@ def _write_fixed(schema: Fixed) -> Write:
     return write
 
 
-def _text_bytes(plain: Write) -> Write:
-    """Return what writes bytes of a text with a character for each, as defaults have them."""
-    return lambda out, value: plain(out, str(value).encode("latin-1"))
-
-
 def _write_null(out: bytearray, value: object) -> None:
     if value is not None:
         raise wrong_value(value, "null")
@@ -322,11 +321,11 @@ def whole_number(value: object, wanted: str) -> int:
         raise wrong_value(value, wanted) from None
 
 
-def _write_float(kind: str, *, from_text: bool = False) -> Write:
+def _write_float(kind: str) -> Write:
     pack = (_FLOAT if kind == "float" else _DOUBLE).pack
 
     def write(out: bytearray, value: object) -> None:
-        if isinstance(value, bool | str | bytes) and not (from_text and isinstance(value, str)):
+        if isinstance(value, bool | str | bytes):
             raise wrong_value(value, kind)
         try:
             out += pack(float(value))  # type: ignore[arg-type]  # what is no number raises

@@ -1,0 +1,235 @@
+"""One schema's values read as another's: what fastavro reads, and what a schema may cost."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from parley.errors import SchemaError
+from parley.serdes import ColumnDecoder, Deserializer, SchemaId, Serializer
+from parley.serdes.avro import defaults, parse_schema, resolving
+from parley.serdes.avro.columns import arrow_type
+from parley.serdes.avro.reading import compile_reader
+from parley.serdes.avro.writing import compile_writer
+from parley.types import Json
+
+from .test_avro_decoder import Source, binary, encoded, framed, schema
+
+Described = dict[str, Json]
+
+
+def record(name: str, *fields: Described) -> Described:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def field(name: str, kind: Json, **more: Json) -> Described:
+    return {"name": name, "type": kind, **more}
+
+
+def ours(writer: Json, reader: Json, datum: bytes) -> object:
+    read = Deserializer(Source({SchemaId(1): schema(writer)}), schema(reader))
+    return read(framed(1, datum))
+
+
+def theirs(writer: Json, reader: Json, datum: bytes) -> object:
+    """Return what fastavro reads."""
+    return fastavro.schemaless_reader(
+        io.BytesIO(datum), json.loads(json.dumps(writer)), json.loads(json.dumps(reader))
+    )
+
+
+def serialized(described: Json, value: object) -> bytes:
+    datum = Serializer(None, schema=schema(described), framing="none")(value)
+    assert datum is not None
+    return datum
+
+
+def columns(writer: Json, reader: Json, *datums: bytes) -> pa.Array:
+    decoder = ColumnDecoder(Source({SchemaId(1): schema(writer)}), schema(reader))
+    found = decoder.decode_values(binary(*(framed(1, one) for one in datums)))
+    assert not found.faults
+    return found.array
+
+
+# -- records that contain themselves ---------------------------------------------------------------
+
+V, WIDE = field("v", "int", default=7), field("v", "long")
+NEXT = field("n", ["null", "L"], default=None)
+ALL = field("all", {"type": "array", "items": "L"}, default=[{"v": 1, "all": []}])
+NODE, FLAT = record("L", V, NEXT, ALL), record("L", WIDE)
+ONE: dict[str, object] = {"v": 3, "n": None, "all": []}
+ROW: dict[str, object] = {"v": 1, "n": {"v": 2, "n": None, "all": [ONE]}, "all": [ONE, ONE]}
+
+
+def test_records_that_contain_themselves_are_values() -> None:
+    datum = serialized(NODE, ROW)
+    assert datum == encoded(NODE, ROW)
+    assert ours(NODE, NODE, datum) == theirs(NODE, NODE, datum) == ROW
+    assert serialized(NODE, {}) == encoded(NODE, {})
+
+
+@pytest.mark.parametrize(
+    "reader", [FLAT, record("L", ALL, WIDE, NEXT, field("w", "string", default="x")), NODE]
+)
+def test_a_record_within_itself_is_resolved_or_passed_over(reader: Described) -> None:
+    datum = encoded(NODE, ROW)
+    assert ours(NODE, reader, datum) == theirs(NODE, reader, datum)
+    end = field("end", "string")
+    held = record("Holder", field("l", NODE), end)
+    datum = encoded(held, {"l": ROW, "end": "."})
+    for wanted in (record("Holder", field("l", reader), end), record("Holder", end)):
+        assert ours(held, wanted, datum) == theirs(held, wanted, datum)
+
+
+def test_only_the_reader_contains_itself() -> None:
+    datum = encoded(FLAT, {"v": 5})
+    reader = record("L", WIDE, NEXT, field("all", {"type": "array", "items": "L"}, default=[]))
+    assert ours(FLAT, reader, datum) == theirs(FLAT, reader, datum) == {**ONE, "v": 5}
+
+
+def test_columns_name_the_field_that_none_can_hold_or_leave_it_out() -> None:
+    with pytest.raises(SchemaError, match=r"^n: the record L contains itself"):
+        ColumnDecoder(None, schema(NODE), framing="none")
+    chosen = ColumnDecoder(None, schema(NODE), framing="none", columns=["v"])
+    assert chosen.decode_values(binary(encoded(NODE, ROW))).array.to_pylist() == [{"v": 1}]
+    assert columns(NODE, FLAT, encoded(NODE, ROW)).to_pylist() == [{"v": 1}]
+
+
+def test_what_cannot_be_read_of_a_record_within_itself_is_said() -> None:
+    text = record("L", NEXT, field("v", "string"))
+    with pytest.raises(SchemaError, match=r"^v: int cannot be read as string"):
+        compile_reader(parse_schema(json.dumps(NODE)), parse_schema(json.dumps(text)))
+
+
+@pytest.mark.parametrize(
+    "field_of_itself",
+    [
+        field("a", ["null", "L"], default={}),
+        field("a", {"type": "array", "items": "L"}, default=[{"v": 1}]),
+        field("a", {"type": "map", "values": "L"}, default={"k": {}}),
+    ],
+)
+def test_a_default_that_holds_itself_is_refused_with_its_field(field_of_itself: Described) -> None:
+    with pytest.raises(SchemaError, match=r"^a: the default holds itself, without an end"):
+        parse_schema(json.dumps(record("L", V, field_of_itself)))
+
+
+def test_a_default_that_cannot_be_written_is_refused_with_its_field() -> None:
+    large = parse_schema(json.dumps(record("R", field("a", "float", default=1e300))))
+    with pytest.raises(SchemaError, match=r"^a: the default .* is too large for float"):
+        compile_writer(large)
+
+
+# -- schemas that name records again and again -----------------------------------------------------
+
+
+def doubled(levels: int, leaf: Described) -> Described:
+    """Return a record that holds the next one twice, and so on, with defaults if the leaf has."""
+    more: Described = {"default": {}} if "default" in leaf else {}
+    made = record(f"R{levels}", leaf)
+    for level in range(levels - 1, -1, -1):
+        made = record(f"R{level}", field("a", made, **more), field("b", f"R{level + 1}", **more))
+    return made
+
+
+@pytest.fixture
+def paired(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of types that were paired or passed over, at each step."""
+    counts: list[int] = []
+    count = resolving._Resolver._count
+
+    def counting(self: resolving._Resolver[object]) -> None:
+        count(self)
+        counts.append(self._parts)
+
+    monkeypatch.setattr(resolving._Resolver, "_count", counting)
+    return counts
+
+
+def test_pairing_schemas_grows_with_their_length(paired: list[int]) -> None:
+    """Read, passed over, and with a leaf that cannot be read below unions that allow for that."""
+    most = []
+    for levels in (20, 40):
+        paired.clear()
+        writer = doubled(levels, field("a", "int"))
+        held = record("Holder", field("skipped", writer), field("read", "R0"))
+        texts = [json.dumps(one) for one in (held, record("Holder", field("read", writer)))]
+        compile_reader(*map(parse_schema, texts), plain=True)
+        optional = json.dumps(writer)
+        for level in range(1, levels + 1):
+            optional = optional.replace(f'"type": "R{level}"', f'"type": ["null", "R{level}"]')
+        reader = optional.replace('"int"', '"string"')
+        with pytest.raises(SchemaError, match="int cannot be read as string"):
+            compile_reader(parse_schema(optional), parse_schema(reader), plain=True)
+        most.append(len(paired))
+    assert most[1] < 2.5 * most[0]
+    assert most[1] < 2_000
+
+
+def test_failures_that_unions_allow_for_are_found_once(paired: list[int]) -> None:
+    def chain(levels: int, leaf: str) -> Json:
+        made = record(f"R{levels}", field("bad", leaf))
+        for level in range(levels - 1, -1, -1):
+            fields = [field("a", ["null", made]), field("b", ["null", f"R{level + 1}"])]
+            made = record(f"R{level}", *fields, field("bad", leaf))
+        return record("Top", field("u", ["null", made]))
+
+    writer, reader = (parse_schema(json.dumps(chain(40, leaf))) for leaf in ("int", "string"))
+    compile_reader(writer, reader)
+    assert len(paired) < 1_000
+
+
+def test_writer_and_reader_have_parts_without_number_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resolving, "MAX_PARTS", 50)
+    wide = parse_schema(json.dumps(record("W", *(field(f"f{i}", "int") for i in range(60)))))
+    with pytest.raises(SchemaError, match="more than 50 parts"):
+        compile_reader(wide, wide)
+
+
+def test_columns_are_counted() -> None:
+    assert arrow_type(parse_schema(json.dumps(doubled(11, field("a", "int"))))).num_fields == 2
+    with pytest.raises(SchemaError, match=r"a: the schema has more than 10000 columns"):
+        arrow_type(parse_schema(json.dumps(doubled(30, field("a", "int")))))
+
+
+def test_types_that_lead_far_into_each_other_are_refused() -> None:
+    chain = [record("R0", field("a", "int"))]
+    chain += [record(f"R{i}", field("a", f"R{i - 1}")) for i in range(1, 500)]
+    *before, last = map(json.dumps, chain)
+    with pytest.raises(SchemaError, match="nested too deep"):
+        arrow_type(parse_schema(last, before))
+
+
+def test_defaults_are_compared_with_each_record_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(defaults, "MAX_COMPARED", 20_000)
+    other = record("B", field("x", ["null", "A", "B"]))
+    both: list[Json] = [record("A", field("x", ["null", "A", other])), "B"]
+    for leaf in (None, 1):
+        default: Json = leaf
+        for _ in range(80):
+            default = {"x": default}
+        text = json.dumps(record("T", field("f", both, default=default)))
+        if leaf is None:
+            assert serialized(json.loads(text), {}) == encoded(json.loads(text), {})
+        else:
+            with pytest.raises(SchemaError, match=r"^f: the default .* does not fit"):
+                parse_schema(text)
+
+
+def test_defaults_that_hold_very_much_are_refused() -> None:
+    compile_writer(parse_schema(json.dumps(doubled(10, field("a", "int", default=0)))))
+    with pytest.raises(SchemaError, match="the defaults of the schema hold more than 100000"):
+        parse_schema(json.dumps(doubled(40, field("a", "int", default=0))))
+
+
+def test_a_default_is_compared_so_often_and_no_more() -> None:
+    wide = record("W", *(field(f"f{i}", "int", default=0) for i in range(1_000)))
+    text = record("T", field("a", {"type": "array", "items": wide}, default=[{}] * 2_000))
+    with pytest.raises(SchemaError, match=r"^a: the defaults take too long"):
+        parse_schema(json.dumps(text))
