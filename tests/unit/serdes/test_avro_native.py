@@ -291,17 +291,28 @@ def test_defaults_fill_what_a_writer_does_not_have() -> None:
     hold(none, reader, [b"\x02", b"\x04", b"", b"\x06\x00"])
 
 
-def test_a_default_of_one_of_two_records_of_one_name_is_read_by_the_reference() -> None:
+def test_a_default_of_one_of_two_records_of_one_name() -> None:
     one: Json = {"type": "record", "name": "a.X", "fields": [{"name": "v", "type": "string"}]}
     two: Json = {"type": "record", "name": "b.X", "fields": [{"name": "v", "type": "int"}]}
     union: list[Json] = [one, two]
     writer: Json = {"type": "record", "name": "R", "fields": []}
     reader: Json = {**writer, "fields": [{"name": "f", "type": union, "default": {"v": 1}}]}  # type: ignore[dict-item]
-    compiled, _ = decoders(writer, reader)
-    assert isinstance(compiled, ReferenceDecoder)
-    assert compiled.decode([b""]).array.to_pylist() == [
-        {"f": {"member0": None, "member1": {"v": 1}}}
+    found = hold(writer, reader, [b"", b"\0"])
+    assert found.array[0].as_py() == {"f": {"member0": None, "member1": {"v": 1}}}
+
+
+def test_branches_of_one_short_name_are_kept_apart() -> None:
+    events = [
+        {"type": "record", "name": f"{space}.Ev", "fields": [{"name": "x", "type": "int"}, *more]}
+        for space, more in (("a", []), ("b", [{"name": "y", "type": "int"}]))
     ]
+    writer, reader = (
+        {"type": "record", "name": "Top", "fields": [{"name": "u", "type": one}]}
+        for one in (events, events[::-1])
+    )
+    datum = encoded(writer, {"u": {"x": 2, "y": 3}})
+    for other in (writer, reader):
+        hold(writer, other, damaged(datum))
 
 
 def test_what_only_the_reference_can_do_is_known_when_schemas_are_paired() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from parley.errors import SchemaError
-from parley.serdes import ColumnDecoder, Deserializer, SchemaId, Serializer
+from parley.serdes import ColumnDecoder, ColumnEncoder, Deserializer, SchemaId, Serializer
 from parley.serdes.avro import defaults, parse_schema, resolving
 from parley.serdes.avro.columns import arrow_type
 from parley.serdes.avro.reading import compile_reader
@@ -122,6 +122,69 @@ def test_a_default_that_cannot_be_written_is_refused_with_its_field() -> None:
     large = parse_schema(json.dumps(record("R", field("a", "float", default=1e300))))
     with pytest.raises(SchemaError, match=r"^a: the default .* is too large for float"):
         compile_writer(large)
+
+
+# -- branches of unions ----------------------------------------------------------------------------
+
+
+def event(name: str, *names: str, **more: Json) -> Described:
+    return {**record(name, *(field(one, "int") for one in names)), **more}
+
+
+EV_A, EV_B = event("a.Ev", "x"), event("b.Ev", "x", "y")
+
+
+@pytest.mark.parametrize("reader", [[EV_A, EV_B], [EV_B, EV_A], ["null", "string", EV_A, EV_B]])
+def test_a_branch_is_found_by_its_full_name(reader: Json) -> None:
+    written: Json = [EV_A, EV_B]
+    writer, wanted = record("Top", field("u", written)), record("Top", field("u", reader))
+    rows: list[tuple[str, object]] = [("a.Ev", {"x": 1}), ("b.Ev", {"x": 2, "y": 3})]
+    datums = [encoded(writer, {"u": row}) for row in rows]
+    for (name, value), datum in zip(rows, datums, strict=True):
+        assert serialized(writer, {"u": (name, value)}) == datum
+        assert ours(writer, wanted, datum) == {"u": value}
+        assert theirs(writer, writer, datum) == {"u": value}
+        assert ours(writer, writer, datum) == {"u": value}
+    found = columns(writer, wanted, *datums).field("u")
+    kept = [one for one in reader if one not in ("null", "string")]  # type: ignore[union-attr]
+    shift = len(found.type) - len(kept)
+    for row, (name, value) in zip(found.to_pylist(), rows, strict=True):
+        place = next(i for i, one in enumerate(kept) if one["name"] == name)  # type: ignore[index,call-overload]
+        members = {key: one for key, one in row.items() if one is not None}
+        assert members == {f"member{place + shift}": value}
+
+
+def test_a_column_of_such_a_union_is_written_as_it_was_read() -> None:
+    writer = record("Top", field("u", [EV_A, EV_B]))
+    datum = encoded(writer, {"u": ("b.Ev", {"x": 2, "y": 3})})
+    column = columns(writer, writer, datum)
+    written = ColumnEncoder(None, schema=schema(writer), framing="none").encode_values(column)
+    assert written.array.to_pylist() == [datum]
+
+
+@pytest.mark.parametrize(
+    ("reader", "place"),
+    [
+        ([event("a.Ev", "x", aliases=["b.Ev"]), event("c.Ev", "x", "y")], 0),
+        ([event("c.Ev", "x", "y"), event("d.New", "x", aliases=["b.Ev"])], 1),
+        ([event("d.New", "x", aliases=["b.Ev"]), EV_B], 1),
+        ([event("c.Ev", "x", "z"), event("d.Ev", "y")], 1),
+        ([event("d.Ev", "y"), event("e.Ev", "x")], 0),
+    ],
+)
+def test_aliases_come_before_short_names_and_full_names_before_both(
+    reader: Json, place: int
+) -> None:
+    array = columns(EV_B, reader, encoded(EV_B, {"x": 2, "y": 3}))
+    (row,) = array.to_pylist()
+    assert [name for name, one in row.items() if one is not None] == [f"member{place}"]
+
+
+def test_a_branch_of_the_same_full_name_is_not_passed_by_for_another() -> None:
+    text = record("b.Ev", field("x", "string"))
+    pair = (parse_schema(json.dumps(one)) for one in (EV_B, [EV_A, text]))
+    with pytest.raises(SchemaError, match="x: int cannot be read as string"):
+        compile_reader(*pair)
 
 
 # -- schemas that name records again and again -----------------------------------------------------

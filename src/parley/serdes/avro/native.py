@@ -14,17 +14,7 @@ import pyarrow as pa
 
 from parley.serdes import native
 from parley.serdes.avro.conversions import THOUSANDFOLD, enum_symbols
-from parley.serdes.avro.model import (
-    Array,
-    AvroType,
-    Enum,
-    Field,
-    Fixed,
-    Map,
-    Primitive,
-    Record,
-    Union,
-)
+from parley.serdes.avro.model import AvroType, Enum, Field, Fixed, Primitive, Record, Union
 from parley.serdes.avro.reference import ReferenceDecoder
 from parley.serdes.avro.resolving import resolve
 from parley.serdes.avro.unions import member_name
@@ -101,9 +91,6 @@ class _Plans:
     ) -> Plan:
         places = {id(one): place for place, one in enumerate(reader.fields)}
         read = [(None if field is None else places[id(field)], step) for field, step in steps]
-        for one in absent:
-            if not _is_clear(one.type):
-                raise ValueFault("which branch a default is of, its bytes do not say", one.name)
         defaults = [
             (
                 places[id(one)],
@@ -134,15 +121,3 @@ class _Plans:
 
     def skip_record(self, fields: Sequence[Plan]) -> Plan:
         return ("record", fields)
-
-
-def _is_clear(kind: AvroType) -> bool:
-    """Return whether readers can keep branches of unions apart: they compare short names."""
-    if isinstance(kind, Union):
-        names = [one.short_name for one in kind.branches if isinstance(one, Record | Enum | Fixed)]
-        return len(set(names)) == len(names) and all(map(_is_clear, kind.branches))
-    if isinstance(kind, Record):
-        return all(_is_clear(one.type) for one in kind.fields)
-    if isinstance(kind, Array):
-        return _is_clear(kind.items)
-    return not isinstance(kind, Map) or _is_clear(kind.values)

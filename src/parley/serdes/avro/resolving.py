@@ -232,6 +232,10 @@ class _Resolver(Generic[Made]):
 
 def _branch_for(writer: AvroType, reader: Union) -> int:
     """Return the reader's branch for a writer's type: the same one, else one that reads it."""
+    if isinstance(writer, Record | Enum | Fixed):
+        named = _branch_named(writer, reader)
+        if named is not None:
+            return named
     same: list[int] = []
     possible: list[int] = []
     for index, branch in enumerate(reader.branches):
@@ -243,3 +247,22 @@ def _branch_for(writer: AvroType, reader: Union) -> int:
     if not possible:
         raise SchemaError(f"no branch of the reader's union reads {writer.kind}")
     return (same or possible)[0]
+
+
+def _branch_named(writer: Record | Enum | Fixed, reader: Union) -> int | None:
+    """Return the branch that says by its name that it is the writer's type, if there is one.
+
+    Avro's specification takes the first branch that matches, and compares names without their
+    namespaces. Of two records of one short name that may be the wrong one, so this does what Java
+    does: the branch of the same full name is the one, whether it can be read or not; else that
+    with the full name as an alias (Java puts the reader's name in its place before it looks). Only
+    where neither is there the first branch of the same short name is taken that can be read.
+    """
+    named = [
+        (index, one)
+        for index, one in enumerate(reader.branches)
+        if isinstance(one, Record | Enum | Fixed) and one.kind == writer.kind
+    ]
+    same = [index for index, one in named if one.name == writer.name]
+    aliased = [index for index, one in named if writer.name in one.aliases]
+    return next(iter(same + aliased), None)
