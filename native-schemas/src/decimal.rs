@@ -5,25 +5,17 @@ use crate::datum::{Datum, Read};
 const MOST_BYTES: usize = 64;
 const WORDS: usize = 4;
 
-/// A precision, and ten to its power.
+/// A precision, and ten to its power; without the digits behind the point that are not written.
 pub struct Precision {
     digits: u32,
+    shift: u32,
     bound: [u64; WORDS],
 }
 
 impl Precision {
-    /// `digits` is at most 76.
-    pub fn new(digits: u32) -> Self {
-        let mut bound = [1, 0, 0, 0];
-        for _ in 0..digits {
-            let mut carry = 0u128;
-            for word in &mut bound {
-                carry += u128::from(*word) * 10;
-                *word = carry as u64;
-                carry >>= 64;
-            }
-        }
-        Precision { digits, bound }
+    /// `digits` is at most 76, `shift` at most `digits`.
+    pub fn new(digits: u32, shift: u32) -> Self {
+        Precision { digits, shift, bound: times_ten([1, 0, 0, 0], digits - shift) }
     }
 
     /// Returns the number of a datum's bytes in 256 bits, lowest word first.
@@ -46,7 +38,8 @@ impl Precision {
         if !fits || !less(&magnitude(words, negative), &self.bound) {
             return datum.fault(format_args!("a decimal has more digits than its precision of {}", self.digits));
         }
-        Ok(words)
+        // of a negative number the lowest 256 bits are right, too
+        Ok(if self.shift == 0 { words } else { times_ten(words, self.shift) })
     }
 
     /// Returns the same in 128 bits; the precision is at most 38.
@@ -55,6 +48,18 @@ impl Precision {
         let words = self.wide(datum, raw)?;
         Ok((u128::from(words[0]) | u128::from(words[1]) << 64) as i128)
     }
+}
+
+fn times_ten(mut words: [u64; WORDS], times: u32) -> [u64; WORDS] {
+    for _ in 0..times {
+        let mut carry = 0u128;
+        for word in &mut words {
+            carry += u128::from(*word) * 10;
+            *word = carry as u64;
+            carry >>= 64;
+        }
+    }
+    words
 }
 
 fn magnitude(mut words: [u64; WORDS], negative: bool) -> [u64; WORDS] {

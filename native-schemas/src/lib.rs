@@ -39,7 +39,7 @@ use write::Write;
 use write_json::Json;
 
 /// As in parley/serdes/native.py.
-const CONTRACT: u32 = 2;
+const CONTRACT: u32 = 3;
 
 pyo3::create_exception!(_native, Unsupported, PyValueError, "A plan that only the reference carries out.");
 

@@ -151,11 +151,12 @@ fn parse_node(plan: &Bound<'_, PyAny>, layout: &Layout, budget: &mut Budget) -> 
             ("text", Layout::Var) => Node::Text,
             ("decimal", Layout::Decimal128 | Layout::Decimal256) => {
                 let digits: u32 = part.get(1)?.extract()?;
+                let shift: u32 = part.get(3)?.extract()?;
                 let wide = *layout == Layout::Decimal256;
-                if digits > if wide { MAX_DIGITS } else { 38 } {
+                if digits > if wide { MAX_DIGITS } else { 38 } || shift > digits {
                     return Err(part.wrong("of too many digits"));
                 }
-                Node::Decimal { size: part.get(2)?.extract()?, precision: Precision::new(digits), wide }
+                Node::Decimal { size: part.get(2)?.extract()?, precision: Precision::new(digits, shift), wide }
             }
             ("fixed", Layout::Var) => Node::Fixed(part.get(1)?.extract()?),
             ("uuid", Layout::Var) => Node::Uuid,
@@ -181,13 +182,13 @@ fn parse_node(plan: &Bound<'_, PyAny>, layout: &Layout, budget: &mut Budget) -> 
 
 fn number(part: &Part, layout: &Layout) -> PyResult<Node> {
     let is_long = part.name == "long";
-    let thousandfold: bool = part.get(1)?.extract()?;
-    let whole = match (layout, thousandfold) {
-        (Layout::I64, true) => Whole::Thousandfold,
-        (Layout::I32, false) if !is_long => Whole::I32,
-        (Layout::I64, false) => Whole::I64,
-        (Layout::F32, false) => Whole::F32,
-        (Layout::F64, false) => Whole::F64,
+    let factor: i64 = part.get(1)?.extract()?;
+    let whole = match (layout, factor) {
+        (Layout::I32, 1) if !is_long => Whole::I32,
+        (Layout::I64, 1) => Whole::I64,
+        (Layout::F32, 1) => Whole::F32,
+        (Layout::F64, 1) => Whole::F64,
+        (Layout::I64, factor) => Whole::Times(factor),
         _ => return Err(part.wrong(&format!("for a column of {layout:?}"))),
     };
     Ok(if is_long { Node::Long(whole) } else { Node::Int(whole) })

@@ -52,8 +52,8 @@ pub enum Whole {
     I64,
     F32,
     F64,
-    /// Milliseconds as microseconds.
-    Thousandfold,
+    /// A time in a finer unit.
+    Times(i64),
 }
 
 /// An enum's symbol as the reader has it, or why it has none.
@@ -188,9 +188,9 @@ impl Whole {
             // as the reference has it, which knows only doubles
             Whole::F32 => column.f32().push(value as f64 as f32),
             Whole::F64 => column.f64().push(value as f64),
-            Whole::Thousandfold => match value.checked_mul(1_000) {
-                Some(micros) => column.i64().push(micros),
-                None => return datum.fault(format_args!("{value} milliseconds do not fit a column of microseconds")),
+            Whole::Times(factor) => match value.checked_mul(factor) {
+                Some(found) => column.i64().push(found),
+                None => return datum.fault(format_args!("the time {value} does not fit the unit of its column")),
             },
         }
         Ok(())

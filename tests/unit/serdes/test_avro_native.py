@@ -243,6 +243,39 @@ def test_decimals_at_the_ends_of_their_precision(kind: str, precision: int) -> N
         hold({"type": "bytes", **decimal}, {"type": "bytes", **decimal}, [*datums, b"\0"])
 
 
+@pytest.mark.parametrize(("precision", "shift"), [(20, 1), (38, 18), (38, 37), (76, 38), (76, 75)])
+def test_decimals_of_a_larger_scale_at_the_ends_of_their_precision(
+    precision: int, shift: int
+) -> None:
+    writer, reader = (
+        {"type": "bytes", "logicalType": "decimal", "precision": digits, "scale": scale}
+        for digits, scale in ((precision - shift, 0), (precision, shift))
+    )
+    most = 10 ** (precision - shift)
+    ends = [0, 1, -1, most - 1, 1 - most, most, -most, 10**precision - 1, 2**255, -(2**255)]
+    raw = [one.to_bytes(33, "big", signed=True) for one in ends]
+    found = hold(writer, reader, [b"\x42" + one for one in raw])
+    assert found.faults.keys() == set(range(5, 10))
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted", "kind"),
+    [
+        ("time-millis", "time-micros", "int"),
+        ("timestamp-millis", "timestamp-micros", "long"),
+        ("timestamp-micros", "timestamp-millis", "long"),
+        ("local-timestamp-micros", "local-timestamp-nanos", "long"),
+        ("timestamp-millis", "timestamp-nanos", "long"),
+    ],
+)
+def test_times_in_another_unit_at_their_ends(written: str, wanted: str, kind: str) -> None:
+    writer: Json = {"type": kind, "logicalType": written}
+    reader: Json = {"type": "long", "logicalType": wanted}
+    ends = [2**63 // factor - step for factor in (1, 10**3, 10**6) for step in (-1, 0, 1)]
+    out = [encoded("long", one) for end in ends for one in (end, -end) if abs(one) < 2**63]
+    hold(writer, reader, [*out, *NUMBERS])
+
+
 def test_a_key_that_a_map_has_twice_counts_once() -> None:
     counts: Json = {"type": "map", "values": "int"}
     few = b"\x06\x02a\x02\x02b\x04\x02a\x06\x00"

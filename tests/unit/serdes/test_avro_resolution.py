@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
+from decimal import Decimal
 
 import fastavro
 import pyarrow as pa
@@ -185,6 +187,105 @@ def test_a_branch_of_the_same_full_name_is_not_passed_by_for_another() -> None:
     pair = (parse_schema(json.dumps(one)) for one in (EV_B, [EV_A, text]))
     with pytest.raises(SchemaError, match="x: int cannot be read as string"):
         compile_reader(*pair)
+
+
+# -- units and scales ------------------------------------------------------------------------------
+
+
+def time_of(name: str) -> Json:
+    return {"type": "int" if name in ("date", "time-millis") else "long", "logicalType": name}
+
+
+def decimal_of(precision: int, scale: int, size: int = 0) -> Json:
+    of: Described = {"type": "fixed", "name": "D", "size": size} if size else {"type": "bytes"}
+    return {**of, "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+EXACT = [
+    ("time-millis", "time-micros", dt.time(1, 2, 3, 4_000)),
+    ("timestamp-millis", "timestamp-micros", dt.datetime(1969, 5, 6, 7, 8, 9, 10_000, dt.UTC)),
+    ("timestamp-micros", "timestamp-millis", dt.datetime(2023, 5, 6, 7, 8, 9, 10_011, dt.UTC)),
+    ("local-timestamp-millis", "local-timestamp-micros", dt.datetime(2023, 5, 6, 7, 8, 9, 10_000)),
+    ("local-timestamp-micros", "local-timestamp-millis", dt.datetime(1900, 5, 6, 7, 8, 9, 10_011)),
+]
+
+
+@pytest.mark.parametrize(("written", "wanted", "value"), EXACT)
+def test_times_of_another_unit_are_the_same_times(
+    written: str, wanted: str, value: dt.datetime | dt.time
+) -> None:
+    writer, reader = (
+        record("R", field("a", ["null", time_of(one)], default=None)) for one in (written, wanted)
+    )
+    datum = encoded(writer, {"a": value})
+    assert ours(writer, reader, datum) == theirs(writer, reader, datum) == {"a": value}
+    assert columns(writer, reader, datum).to_pylist() == [{"a": value}]
+
+
+@pytest.mark.parametrize(
+    ("written", "factor"), [("timestamp-millis", 10**6), ("timestamp-micros", 1000)]
+)
+def test_nanoseconds_are_made_of_times_in_other_units(written: str, factor: int) -> None:
+    writer, reader = time_of(written), time_of("timestamp-nanos")
+    datum = serialized(writer, -1_700_000_000_001)
+    assert ours(writer, reader, datum) == -1_700_000_000_001 * factor
+    column = columns(writer, reader, datum)
+    assert column.cast(pa.int64()).to_pylist() == [-1_700_000_000_001 * factor]
+
+
+@pytest.mark.parametrize("size", [0, 16])
+def test_decimals_of_a_larger_scale_are_the_same_numbers(size: int) -> None:
+    writer, reader = decimal_of(10, 2, size), decimal_of(38, 30, size)
+    for text in ("-12345678.91", "0.01", "0.00"):
+        datum = serialized(writer, Decimal(text))
+        assert theirs(writer, writer, datum) == Decimal(text)
+        found = ours(writer, reader, datum)
+        assert found == Decimal(text)
+        assert columns(writer, reader, datum).to_pylist() == [Decimal(text)]
+
+
+MISREAD = [
+    (
+        time_of("timestamp-nanos"),
+        time_of("timestamp-micros"),
+        "timestamp-nanos .* timestamp-micros",
+    ),
+    (
+        time_of("timestamp-nanos"),
+        time_of("timestamp-millis"),
+        "timestamp-nanos .* timestamp-millis",
+    ),
+    (time_of("date"), time_of("timestamp-millis"), "date .* timestamp-millis"),
+    (time_of("time-micros"), time_of("timestamp-micros"), "time-micros .* timestamp-micros"),
+    (decimal_of(10, 4), decimal_of(10, 2), r"decimal\(10, 4\) .* decimal\(10, 2\)"),
+    (decimal_of(10, 2), decimal_of(10, 4), r"decimal\(10, 2\) .* decimal\(10, 4\)"),
+    (decimal_of(10, 4, 8), decimal_of(9, 2, 8), r"decimal\(10, 4\) .* decimal\(9, 2\)"),
+]
+
+
+@pytest.mark.parametrize(("written", "wanted", "why"), MISREAD)
+@pytest.mark.parametrize("optional", [False, True])
+def test_what_would_be_another_number_is_refused_with_its_field(
+    written: Json, wanted: Json, why: str, optional: bool
+) -> None:
+    writer, reader = (
+        record("T", field("in", record("R", field("a", ["null", one] if optional else one))))
+        for one in (written, wanted)
+    )
+    pair = [parse_schema(json.dumps(one)) for one in (writer, reader)]
+    with pytest.raises(SchemaError, match=f"^in.a: {why} without loss; make the field"):
+        compile_reader(*pair)
+    found = ColumnDecoder(Source({SchemaId(1): schema(writer)}), schema(reader)).decode_values(
+        binary(framed(1, b"\0"))
+    )
+    assert found.faults[0].code == "schema"
+
+
+def test_numbers_without_a_logical_type_are_what_either_side_says() -> None:
+    assert ours("long", time_of("timestamp-millis"), b"\x02").microsecond == 1000  # type: ignore[attr-defined]
+    assert ours(time_of("timestamp-millis"), "long", b"\x02") == 1
+    assert ours("bytes", decimal_of(4, 2), b"\x02\x07") == Decimal("0.07")
+    assert ours(decimal_of(4, 2), decimal_of(3, 2), b"\x02\x07") == Decimal("0.07")
 
 
 # -- schemas that name records again and again -----------------------------------------------------

@@ -4,8 +4,8 @@ Map: `model` is what a schema is made of, `parse` makes it of text, with `defaul
 `canonical` writes it back for fingerprints; `resolution` says whether a reader can read what a
 writer wrote. `format` is all of it as a format of values: `columns` are Arrow's types and `derive`
 the way back, `reading` and `writing` one datum, by `conversions`, `logical` types and `unions`;
-`resolving` pairs a writer's schema with a reader's, for `reading` and for the plans of `native`,
-as `native_writing` makes them of columns' types.
+`resolving` pairs a writer's schema with a reader's, units and scales by `rescaling`, for `reading`
+and for the plans of `native`, as `native_writing` makes them of columns' types.
 `reference` decodes groups of datums, `column_values` makes values of columns. These need pyarrow,
 and are not imported here.
 """

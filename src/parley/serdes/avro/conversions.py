@@ -14,6 +14,7 @@ from parley.errors import SchemaError
 from parley.serdes.avro.defaults import branch_of
 from parley.serdes.avro.logical import plain_value
 from parley.serdes.avro.model import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union
+from parley.serdes.avro.rescaling import decimal_shift, time_factor
 from parley.serdes.avro.unions import UnionShape, member_name, union_shape
 from parley.serdes.frames import guid_text
 from parley.types import Json
@@ -23,26 +24,22 @@ Convert = Callable[[object], object]
 MAX_PRECISION = 76
 """Of decimals in columns: those of 256 bits."""
 _DURATION = Struct("<III")
-THOUSANDFOLD = ("timestamp-millis", "local-timestamp-millis", "time-millis")
 
 
-def conversion(reader: Primitive | Fixed | AvroType, written: str) -> Convert | None:
+def conversion(reader: Primitive | Fixed, writer: Primitive | Fixed) -> Convert | None:
     """Return what makes a column's value of a written one; None where it is the same."""
+    logical = reader.logical
+    if logical is not None and logical.name == "decimal":
+        return _decimal(logical.precision, logical.scale, decimal_shift(writer, reader))
     if isinstance(reader, Fixed):
         return _fixed(reader)
-    assert isinstance(reader, Primitive)
-    logical = reader.logical
-    if reader.kind in ("float", "double") and written in ("int", "long"):
+    assert isinstance(writer, Primitive)
+    if reader.kind in ("float", "double") and writer.kind in ("int", "long"):
         return _as_float
     if reader.kind == "string":
         return as_text
-    if logical is None:
-        return None
-    if logical.name in THOUSANDFOLD:
-        return _thousandfold
-    if logical.name == "decimal":
-        return _decimal(logical.precision, logical.scale)
-    return None
+    factor = time_factor(writer, reader)
+    return None if factor == 1 else _multiplied(factor)
 
 
 def as_text(value: object) -> object:
@@ -85,7 +82,7 @@ def default_value(kind: AvroType, value: Json, *, plain: bool = False) -> object
         found = float(str(value))
     last = plain_value(kind) if plain else None
     try:
-        for convert in (conversion(kind, kind.kind), last):
+        for convert in (conversion(kind, kind), last):
             found = found if convert is None else convert(found)
         return found
     except ValueError as error:
@@ -106,8 +103,6 @@ def _fixed(reader: Fixed) -> Convert | None:
     logical = reader.logical
     if logical is None:
         return None
-    if logical.name == "decimal":
-        return _decimal(logical.precision, logical.scale)
     return _uuid if logical.name == "uuid" else _duration
 
 
@@ -116,22 +111,28 @@ def _as_float(value: object) -> object:
     return float(value)
 
 
-def _thousandfold(value: object) -> object:
-    assert isinstance(value, int)
-    found = value * 1000
-    if not -(2**63) <= found < 2**63:
-        raise ValueError(f"{value} milliseconds do not fit a column of microseconds")
-    return found
+def _multiplied(factor: int) -> Convert:
+    def convert(value: object) -> object:
+        assert isinstance(value, int)
+        found = value * factor
+        if not -(2**63) <= found < 2**63:
+            raise ValueError(f"the time {value} does not fit the unit of its column")
+        return found
+
+    return convert
 
 
-def _decimal(precision: int, scale: int) -> Convert:
+def _decimal(precision: int, scale: int, shift: int) -> Convert:
+    """Return what reads decimals; `shift` digits behind the point are not written."""
+
     def convert(value: object) -> object:
         assert isinstance(value, bytes)
         if len(value) > 64:
             raise ValueError(f"a decimal of {len(value)} bytes")
         unscaled = int.from_bytes(value, "big", signed=True)
-        if abs(unscaled) >= 10**precision:
+        if abs(unscaled) >= 10 ** (precision - shift):
             raise ValueError(f"a decimal has more digits than its precision of {precision}")
+        unscaled *= 10**shift
         digits = tuple(map(int, str(abs(unscaled))))
         return Decimal((int(unscaled < 0), digits, -scale))
 

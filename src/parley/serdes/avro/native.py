@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from parley.serdes import native
-from parley.serdes.avro.conversions import THOUSANDFOLD, enum_symbols
+from parley.serdes.avro.conversions import enum_symbols
 from parley.serdes.avro.model import AvroType, Enum, Field, Fixed, Primitive, Record, Union
 from parley.serdes.avro.reference import ReferenceDecoder
+from parley.serdes.avro.rescaling import decimal_shift, time_factor
 from parley.serdes.avro.resolving import resolve
 from parley.serdes.avro.unions import member_name
 from parley.serdes.avro.writing import default_bytes
@@ -50,22 +51,23 @@ class AvroPlans:
 class _Plans:
     """Makes plans of what `resolving` finds."""
 
-    def primitive(self, kind: str, reader: Primitive) -> Plan:
-        logical = reader.logical
+    def primitive(self, writer: Primitive, reader: Primitive) -> Plan:
+        kind, logical = writer.kind, reader.logical
         if reader.kind == "string":
             return ("text",)
         if logical is not None and logical.name == "decimal":
-            return ("decimal", logical.precision, None)
+            return ("decimal", logical.precision, None, decimal_shift(writer, reader))
         if kind in ("int", "long"):
-            return (kind, logical is not None and logical.name in THOUSANDFOLD)
+            return (kind, time_factor(writer, reader))
         return ("bytes",) if kind == "string" else (kind,)
 
-    def fixed(self, size: int, reader: Fixed) -> Plan:
-        if reader.logical is None:
-            return ("fixed", size)
-        if reader.logical.name == "decimal":
-            return ("decimal", reader.logical.precision, size)
-        return (reader.logical.name,)
+    def fixed(self, writer: Fixed, reader: Fixed) -> Plan:
+        logical = reader.logical
+        if logical is None:
+            return ("fixed", writer.size)
+        if logical.name == "decimal":
+            return ("decimal", logical.precision, writer.size, decimal_shift(writer, reader))
+        return (logical.name,)
 
     def enum(self, writer: Enum, reader: Enum) -> Plan:
         return ("enum", writer.name, enum_symbols(writer, reader))

@@ -113,13 +113,13 @@ class _Functions:
     def __init__(self, plain: bool) -> None:
         self._plain = plain
 
-    def primitive(self, kind: str, reader: Primitive) -> Read:
-        read = _read_primitive(kind, conversion(reader, kind))
+    def primitive(self, writer: Primitive, reader: Primitive) -> Read:
+        read = _read_primitive(writer.kind, conversion(reader, writer))
         convert = plain_value(reader) if self._plain else None
         return read if convert is None else _converted(read, convert)
 
-    def fixed(self, size: int, reader: Fixed) -> Read:
-        return _read_fixed(size, conversion(reader, "fixed"))
+    def fixed(self, writer: Fixed, reader: Fixed) -> Read:
+        return _read_fixed(writer.size, conversion(reader, writer))
 
     def enum(self, writer: Enum, reader: Enum) -> Read:
         return _read_enum(writer, reader)

@@ -2,7 +2,8 @@
 
 `resolve` decides; a `Builder` makes of it what reads: functions of Python (`reading`) or a plan for
 the compiled decoder (`native`). What a reader cannot have of a writer is found when a datum has it,
-if it is a branch of a union or a symbol. All else raises SchemaError. Each record of the writer is
+if it is a branch of a union or a symbol. All else raises SchemaError, and so do numbers that would
+be taken for others wherever they stand (`rescaling`). Each record of the writer is
 paired once with one of the reader, whether that can be read or not: schemas of strangers can be
 made to name records again and again, and records may contain themselves.
 """
@@ -24,6 +25,7 @@ from parley.serdes.avro.model import (
     Record,
     Union,
 )
+from parley.serdes.avro.rescaling import Misread, check_exact
 from parley.serdes.avro.resolution import incompatibilities, name_mismatch, paired_fields
 from parley.serdes.avro.unions import UnionShape, union_shape
 from parley.serdes.faults import bounded_depth, inner_path
@@ -37,9 +39,9 @@ Made = TypeVar("Made")
 class Builder(Protocol[Made]):
     """Makes what reads, or passes over, a value of a writer."""
 
-    def primitive(self, kind: str, reader: Primitive) -> Made: ...
+    def primitive(self, writer: Primitive, reader: Primitive) -> Made: ...
 
-    def fixed(self, size: int, reader: Fixed) -> Made: ...
+    def fixed(self, writer: Fixed, reader: Fixed) -> Made: ...
 
     def enum(self, writer: Enum, reader: Enum) -> Made: ...
 
@@ -126,10 +128,12 @@ class _Resolver(Generic[Made]):
         if isinstance(writer, Enum) and isinstance(reader, Enum):
             return self._make.enum(writer, reader)
         if isinstance(writer, Fixed) and isinstance(reader, Fixed):
-            return self._make.fixed(writer.size, reader)
+            check_exact(writer, reader)
+            return self._make.fixed(writer, reader)
         assert isinstance(writer, Primitive)
         assert isinstance(reader, Primitive)
-        return self._make.primitive(writer.kind, reader)
+        check_exact(writer, reader)
+        return self._make.primitive(writer, reader)
 
     def _read_branches(self, writer: Union, reader: AvroType) -> Made:
         reads: list[Made] = []
@@ -139,6 +143,8 @@ class _Resolver(Generic[Made]):
             try:
                 reads.append(self.read(branch, reader))
                 usable += 1
+            except Misread:
+                raise
             except SchemaError as error:
                 why = str(error)
                 said = f"a {branch.kind} of the writer's union cannot be read ({why})"
@@ -158,7 +164,7 @@ class _Resolver(Generic[Made]):
         pair = (id(writer), id(reader))
         if pair in self._unreadable:
             known = self._unreadable[pair]
-            raise SchemaError(known.problem, path=known.path)
+            raise type(known)(known.problem, path=known.path)
         if pair in self._reads:
             made = self._reads[pair]
             return made[0] if made else self._make.later(made)
@@ -195,7 +201,7 @@ class _Resolver(Generic[Made]):
                 step = self.skip(field.type) if into is None else self.read(field.type, into.type)
             except SchemaError as error:
                 inner = inner_path(field.name, error.path) if error.path else field.name
-                raise SchemaError(error.problem, path=inner) from error
+                raise type(error)(error.problem, path=inner) from error
             steps.append((into, step))
         return self._make.record(reader, steps, absent)
 
@@ -250,7 +256,7 @@ def _branch_for(writer: AvroType, reader: Union) -> int:
 
 
 def _branch_named(writer: Record | Enum | Fixed, reader: Union) -> int | None:
-    """Return the branch that says by its name that it is the writer's type, if there is one.
+    """Return the branch that says by its name that it is the writer's type; None where none does.
 
     Avro's specification takes the first branch that matches, and compares names without their
     namespaces. Of two records of one short name that may be the wrong one, so this does what Java
