@@ -21,6 +21,8 @@ from parley.errors import (
     NotInstalledError,
 )
 from parley.spark.lakes import delta
+from parley.spark.lakes.options import Kind
+from parley.spark.lakes.snapshots import Place, open_snapshot
 from parley.spark.write.prefix import checkpoint_prefix
 
 from .queries import SCHEMA, Query, rows
@@ -43,6 +45,20 @@ def test_batches_are_in_the_table_with_their_numbers(tmp_path: Path) -> None:
     assert versions_of(query.table) == {APP: 3, f"{APP}/the-query": 3}
     for actions in log_of(query.table):
         assert sum("add" in action for action in actions) == 2  # a batch is one commit
+
+
+@pytest.mark.parametrize("name", ["my table", "überall", "100%", "q?x#1+2"])
+def test_a_table_is_where_its_address_says(tmp_path: Path, name: str) -> None:
+    table = tmp_path / name
+    query = Query(table, options={"path": table.as_uri()})
+    for batch, tasks in BATCHES.items():
+        assert query.run(batch, tasks)
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+    assert rows_of(table) == ALL
+    for address in (table.as_uri(), str(table)):
+        read = open_snapshot(Place(Kind.DELTA, address)).read(["n", "text"], None)
+        assert sorted((row for part in read for row in part.to_pylist()), key=str) == ALL
+        assert len(DeltaTable(address).file_uris()) == len(files_of(table))
 
 
 def test_a_batch_that_spark_runs_again_is_not_written_again(tmp_path: Path) -> None:

@@ -48,6 +48,14 @@ def test_columns_are_added_only_where_that_is_wanted(tmp_path: Path) -> None:
     assert query.run(2, BATCHES[2])  # rows without the new column go on
 
 
+@pytest.mark.parametrize("name", ["ware house", "ware%20house"])
+def test_files_are_where_pyiceberg_looks_for_a_location(tmp_path: Path, name: str) -> None:
+    warehouse = {"catalog.warehouse": f"file://{tmp_path}/{name}"}
+    Query(tmp_path, options=warehouse).run(0, BATCHES[0])
+    assert list((tmp_path / name).rglob("*.parquet"))
+    assert load(tmp_path).scan().to_arrow().num_rows == sum(map(len, BATCHES[0]))
+
+
 def test_partitions_are_values_of_manifests(tmp_path: Path) -> None:
     schema = type(SCHEMA)([*SCHEMA.fields]).add("day", "date").add("flag", "boolean")
     query = Query(tmp_path, schema=schema, options={"partitionBy": "text,day,flag"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,9 @@ from parley.spark.lakes.features import Demands, check_features
 from parley.spark.lakes.options import (
     MERGE_SCHEMA,
     TARGET_FILE_SIZE,
+    delta_address,
     local_folder,
+    local_path,
     read_lake_options,
 )
 from parley.spark.lakes.partitions import folder_of, split
@@ -245,3 +248,29 @@ def test_a_path_is_a_folder_or_a_place_in_a_store() -> None:
     assert local_folder("/a/b") == "/a/b"
     assert local_folder("file:/a/b") == local_folder("file:///a/b") == "/a/b"
     assert local_folder("s3://bucket/a") is None
+    assert delta_address("s3://bucket/a%20b") == "s3://bucket/a%20b"
+
+
+@pytest.mark.parametrize("name", ["my table", "überall", "100%", "a%25b", "q?x#1+2", "a:b"])
+def test_what_a_path_gives_as_its_address_is_that_path(name: str) -> None:
+    path = Path("/lake", name)
+    address = path.as_uri()
+    for spelt in (
+        address,
+        address.replace("file:///", "file:/"),
+        address.replace("file://", "FILE://localhost"),
+        str(path),
+    ):
+        assert local_path(spelt) == str(path)
+
+
+@pytest.mark.parametrize("address", ["file://there/x", "file:x", "file://x"])
+def test_an_address_of_another_machine_is_no_folder(address: str) -> None:
+    with pytest.raises(ConfigError, match="names no folder of this machine: give file:///PATH"):
+        read(path=address)
+
+
+@pytest.mark.parametrize("path", ["/lake/a%20b", "file:///lake/a%2520b", "/lake/a%20b/table"])
+def test_a_folder_that_delta_rs_does_not_find_again_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match=r'folder /lake/a%20b.* has "%20".*another name'):
+        read(path=path)

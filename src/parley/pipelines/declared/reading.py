@@ -30,6 +30,7 @@ from parley.pipelines.replication import ReplicationOptions
 from parley.pipelines.secret_names import is_secret
 from parley.pipelines.verify import VerifyOptions
 from parley.registry import RegistryOptions
+from parley.spark.lakes.options import local_path
 
 T = TypeVar("T")
 Table: TypeAlias = dict[str, Any]
@@ -118,11 +119,11 @@ class _Reader:
 
     def _state(self, name: str, pipeline: Table) -> Path:
         given = pipeline.get("state", ".parley")
-        if not isinstance(given, str) or "://" in given.removeprefix("file://"):
-            raise self._wrong(
-                ("pipeline", "state"), f"state={given!r} is no folder: give a path of this machine"
-            )
-        return self._path.parent / given.removeprefix("file://") / name
+        key = ("pipeline", "state")
+        path = self._at(key, partial(local_path, given)) if isinstance(given, str) else None
+        if path is None:
+            raise self._wrong(key, f"state={given!r} is no folder: give a path of this machine")
+        return self._path.parent / path / name
 
     # -- clusters ----------------------------------------------------------------------------------
 

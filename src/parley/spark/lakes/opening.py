@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from parley.errors import LakeError, NotInstalledError
 from parley.spark.lakes.iceberg_options import secrets_of
+from parley.spark.lakes.options import delta_address
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -21,8 +22,9 @@ def open_delta(
     where: str, storage: Mapping[str, str], version: int | None = None
 ) -> DeltaTable | None:
     """Return a new handle of a Delta table, as it is now or was at a version; None where there is
-    none. Raises LakeError.
+    none. Raises LakeError, and ConfigError as `delta_address`.
     """
+    where = delta_address(where)
     try:
         import deltalake
         from deltalake.exceptions import TableNotFoundError

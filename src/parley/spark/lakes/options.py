@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from urllib.parse import unquote
 
 from parley.errors import ConfigError, nearest_hint
 from parley.spark.options.row import (
@@ -101,6 +102,8 @@ _SPARKS_OWN = frozenset(
 _SPARKS_PREFIXES = ("option.", "spark.", "__")
 _UNSAFE = "allow_unsafe_rename"
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
+_OF_THIS_MACHINE = re.compile(r"(?:/|//localhost/|///)(?!/)(.*)", re.DOTALL)
+_ENCODED = re.compile(r"%[0-9a-fA-F]{2}")
 
 
 class Kind(Enum):
@@ -138,7 +141,7 @@ def read_lake_options(options: Mapping[str, str], use: Use) -> LakeOptions:
         raise ConfigError('no table: give its folder, save("/lake/flights"), or the option "path"')
     _check_storage(storage)
     return LakeOptions(
-        path=local_folder(path) or path,
+        path=delta_address(path),
         own=own,
         partition_by=own[PARTITION_BY],
         app=app_of(own, options, use),
@@ -212,18 +215,56 @@ def _check_storage(storage: Mapping[str, str]) -> None:
             )
 
 
-def local_folder(path: str) -> str | None:
-    """Return the folder that a table's path names on this machine; None for an object store.
+def local_path(address: str) -> str | None:
+    """Return the path that an address names on this machine; None for one in an object store.
 
-    >>> local_folder("file:///lake/flights"), local_folder("s3://lake/flights")
-    ('/lake/flights', None)
+    What follows `file:` is encoded, as `Path.as_uri()` does it and delta-rs expects it. Raises
+    ConfigError where that is no path of this machine.
+
+    >>> local_path("file:///lake/my%20flights"), local_path("my%20flights")
+    ('/lake/my flights', 'my%20flights')
     """
-    found = _SCHEME.match(path)
+    found = _SCHEME.match(address)
     if found is None:
-        return os.path.abspath(path)
+        return address
     if found[1].lower() != "file":
         return None
-    return "/" + path[len(found[0]) :].lstrip("/")
+    file = _OF_THIS_MACHINE.fullmatch(address, len(found[0]))
+    if file is None:
+        raise ConfigError(f'"{address}" names no folder of this machine: give file:///PATH')
+    return "/" + unquote(file[1])
+
+
+def delta_address(address: str) -> str:
+    """Return a table's address as delta-rs is handed it: a folder of this machine as its path.
+
+    Raises ConfigError for a folder that delta-rs does not find again.
+    """
+    path = local_path(address)
+    if path is None:
+        return address
+    encoded = _ENCODED.search(path)
+    if encoded is not None:
+        raise ConfigError(
+            f'the folder {path} has "{encoded[0]}" in its name, which delta-rs takes for an '
+            f'encoded "{unquote(encoded[0])}": give the folder another name'
+        )
+    return os.path.abspath(path)
+
+
+def local_folder(location: str) -> str | None:
+    """Return the folder of a location on this machine, where nothing is encoded, as pyiceberg has
+    it; None for an object store.
+
+    >>> local_folder("file:///lake/my%20flights"), local_folder("s3://lake/flights")
+    ('/lake/my%20flights', None)
+    """
+    found = _SCHEME.match(location)
+    if found is None:
+        return os.path.abspath(location)
+    if found[1].lower() != "file":
+        return None
+    return "/" + location[len(found[0]) :].lstrip("/")
 
 
 def _nearest(name: str, rows: Sequence[SparkOption[OptionValue]]) -> str:

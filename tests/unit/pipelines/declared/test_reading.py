@@ -114,6 +114,23 @@ def test_a_file_means_what_it_says(whole: str, tmp_path: Path) -> None:
     assert same.options.ignore_timestamps
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("my%20state", "FOLDER/my%20state"),
+        ("/data/my%20state", "/data/my%20state"),
+        ("file:///data/my%20state", "/data/my state"),
+        ("file:///data/%C3%BCber", "/data/über"),
+        ("file:/data/100%", "/data/100%"),
+    ],
+)
+def test_the_state_is_a_folder_beside_the_file_or_a_file_address(
+    whole: str, tmp_path: Path, given: str, expected: str
+) -> None:
+    found = read_text(whole.replace(STATE, f'state = "{given}"'), tmp_path / "orders.toml")
+    assert str(found.state) == f"{expected.replace('FOLDER', str(tmp_path))}/orders"
+
+
 KIND, TOPICS = 'kind = "copy"', 'topics = "orders|payments"'
 SERVERS, STATE = '"bootstrap.servers" = "old:9092"', 'state = "state"'
 SECRET = '"file:SECRET"'
@@ -128,6 +145,7 @@ SECRET = '"file:SECRET"'
         ('name = "orders"', 'name = ".."', 3, "name='..' cannot be used"),
         ('name = "orders"', 'name = "."', 3, "name='.' cannot be used"),
         (STATE, 'state = "s3://bucket/x"', 4, "state='s3://bucket/x' is no folder"),
+        (STATE, 'state = "file://there/x"', 4, '"file://there/x" names no folder of this machine'),
         (STATE, 'sate = "state"', 4, 'has no key "sate". Did you mean "state"'),
         (SERVERS, '"bootstrap.server" = "a:1"', 7, 'Did you mean "bootstrap.servers"'),
         (SERVERS, "", 6, '[cluster.old] has no "bootstrap.servers"'),
