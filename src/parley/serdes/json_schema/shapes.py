@@ -1,9 +1,9 @@
 """What a JSON Schema says about columns: a tree of shapes, and Arrow's type of each.
 
 A JSON Schema restricts values more than it types them. What has one type becomes that type; what
-may be several things is kept as the text of its JSON (`Kind.ANY`): values without a type, unions,
-and an object that lies within itself. `connect.type` is heeded, by which Kafka Connect says how
-wide a number is.
+may be several things is kept as the text of its JSON (`Kind.ANY`): values without a type, unions
+that name more than what stands beside them, and an object that lies within itself. `connect.type`
+is heeded, by which Kafka Connect says how wide a number is.
 
 A schema of a stranger costs time and memory in proportion to what columns it has, and these are
 bounded.
@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from parley.errors import SchemaError, printable
+from parley.errors import SchemaError
+from parley.serdes.json_schema.references import References, named
 from parley.serdes.schemas import NamedSchema
 from parley.types import Json
 
@@ -49,7 +50,8 @@ class Shape:
     """What a value is. `bits` are those of a number, `items` the values of an array or a map.
 
     `nullable` says whether null may stand for a required property, `open` whether an object may
-    have properties that the schema does not name.
+    have properties that the schema does not name, `several` whether any JSON stands for one of
+    several shapes, which differ.
     """
 
     kind: Kind
@@ -59,6 +61,7 @@ class Shape:
     required: frozenset[str] = frozenset()
     nullable: bool = False
     open: bool = True
+    several: bool = False
 
 
 ANY = Shape(Kind.ANY, nullable=True)
@@ -74,6 +77,8 @@ _PLAIN = {
 }
 _FORMATS = {"date": Kind.DATE, "date-time": Kind.TIMESTAMP}
 _TYPES = {"string": Kind.TEXT, "boolean": Kind.BOOLEAN, "null": Kind.NULL, "number": Kind.NUMBER}
+_WITHIN = {Kind.TEXT: (Kind.BYTES, Kind.DATE, Kind.TIMESTAMP), Kind.NUMBER: (Kind.INTEGER,)}
+_SAYING_TYPES = frozenset(("type", "const", "enum"))
 _CONNECT_BITS = {"int8": 8, "int16": 16, "int32": 32, "float32": 32}
 
 
@@ -91,11 +96,89 @@ def arrow_type(shape: Shape) -> pa.DataType:
     return _PLAIN[shape.kind]
 
 
+def _both(one: Shape, other: Shape) -> Shape | None:
+    """Return the shape of what is of two shapes: the narrower one, and of objects all properties;
+    None where they contradict each other.
+    """
+    nullable = one.nullable and other.nullable
+    kinds = {one.kind, other.kind}
+    if Kind.ANY in kinds:
+        return replace(other if one.kind is Kind.ANY else one, nullable=nullable)
+    if kinds == {Kind.OBJECT}:
+        shared = one.fields.keys() & other.fields.keys()
+        met = {name: _both(one.fields[name], other.fields[name]) for name in shared}
+        known = {name: shape for name, shape in met.items() if shape is not None}
+        return Shape(
+            Kind.OBJECT,
+            fields={**one.fields, **other.fields, **known},
+            required=one.required | other.required,
+            nullable=nullable,
+            open=one.open and other.open,
+        )
+    if len(kinds) == 1:
+        items = one.items and other.items and (_both(one.items, other.items) or ANY)
+        return replace(one, bits=min(one.bits, other.bits), items=items, nullable=nullable)
+    for narrow, wide in ((one, other), (other, one)):
+        if narrow.kind in _WITHIN.get(wide.kind, ()):
+            return replace(narrow, nullable=nullable)
+    return None
+
+
+def _all_of(parts: Sequence[Shape]) -> Shape:
+    """Return the shape of what is of all shapes; any JSON where they contradict each other."""
+    found, *more = parts
+    for one in more:
+        met = _both(found, one)
+        if met is None:
+            return ANY
+        found = met
+    return found
+
+
+def _with_one_of(own: Shape, listed: Sequence[Shape]) -> Shape:
+    """Return the shape of what is of a shape, and of one of others, too.
+
+    Where these differ it is any JSON, unless the shape itself has a place for all that they name.
+    """
+    agreed = _agreed(listed)
+    if agreed.kind is not Kind.ANY:
+        return _both(own, agreed) or agreed
+    nullable = own.nullable and agreed.nullable
+    if own.kind is not Kind.ANY and all(_holds(own, one) for one in listed):
+        return replace(own, nullable=nullable)
+    return replace(agreed, nullable=nullable, several=own.several or agreed.several)
+
+
+def _agreed(listed: Sequence[Shape]) -> Shape:
+    """Return the shape that all have which are not null; any JSON where they differ."""
+    kept = [one for one in listed if one.kind is not Kind.NULL]
+    if not kept:
+        return Shape(Kind.NULL, nullable=True)
+    nullable = len(kept) < len(listed) or any(one.nullable for one in kept)
+    if any(one != kept[0] for one in kept[1:]):
+        return replace(ANY, nullable=nullable, several=any(one != ANY for one in kept))
+    return replace(kept[0], nullable=nullable)
+
+
+def _holds(own: Shape, other: Shape) -> bool:
+    """Return whether columns of a shape have a place for all that another one names."""
+    if own.kind is Kind.ANY or not (own.items or own.fields):
+        return True
+    if other.several:
+        return False
+    if own.items is not None:
+        inside = [other.items] if other.items is not None else other.fields.values()
+        return all(_holds(own.items, one) for one in inside)
+    return all(
+        name in own.fields and _holds(own.fields[name], one) for name, one in other.fields.items()
+    )
+
+
 def parse_shape(text: str, references: Sequence[NamedSchema] = ()) -> Shape:
     """Return the shape of a schema's values. Raises SchemaError for a text that is no schema."""
     roots = {one.name: _json(one.schema.text) for one in references}
     root = _json(text)
-    return _Shapes(roots).shape(root, root, "", ())
+    return _Shapes(References(roots)).shape(root, root, "", ())
 
 
 def _json(text: str) -> Json:
@@ -109,10 +192,10 @@ def _json(text: str) -> Json:
 
 
 class _Shapes:
-    """`roots` are the schemas that can be referred to, by name."""
+    """Makes the shapes of one schema's parts, and counts them."""
 
-    def __init__(self, roots: Mapping[str, Json]) -> None:
-        self._roots = roots
+    def __init__(self, references: References) -> None:
+        self._references = references
         self._made = 0
 
     def shape(self, node: Json, root: Json, path: str, above: tuple[int, ...]) -> Shape:
@@ -129,58 +212,30 @@ class _Shapes:
         if not isinstance(node, dict):
             if node is True:
                 return ANY
-            raise SchemaError(f"{_shown(node)} is no schema", path=path)
+            raise SchemaError(f"{named(node)} is no schema", path=path)
         if id(node) in above:
             return ANY  # it lies within itself
         above = (*above, id(node))
         reference = node.get("$ref")
         if isinstance(reference, str):
-            target, root = self._resolved(reference, root, path)
+            target, root = self._references.resolved(reference, root, path)
             return self.shape(target, root, path, above)
-        for key in ("oneOf", "anyOf"):
-            if isinstance(node.get(key), list):
-                return self._one_of(node, key, root, path, above)
-        if isinstance(node.get("allOf"), list):
-            return self._all_of(node, root, path, above)
-        return self._typed(node, root, path, above)
+        own = self._typed(node, root, path, above)
+        others = [self._listed(node, key, root, path, above) for key in ("oneOf", "anyOf")]
+        if any(others) and not _SAYING_TYPES & node.keys():
+            own = replace(own, nullable=True)  # the others say it
+        found = _all_of([*self._listed(node, "allOf", root, path, above), own])
+        for listed in filter(None, others):
+            found = _with_one_of(found, listed)
+        return found
 
-    def _one_of(
+    def _listed(
         self, node: dict[str, Json], key: str, root: Json, path: str, above: tuple[int, ...]
-    ) -> Shape:
-        listed = node[key]
-        assert isinstance(listed, list)
-        found = [self.shape(one, root, path, above) for one in listed]
-        kept = [one for one in found if one.kind is not Kind.NULL]
-        nullable = len(kept) < len(found) or any(one.nullable for one in kept)
-        if not kept:
-            return Shape(Kind.NULL, nullable=True)
-        if any(one != kept[0] for one in kept[1:]):
-            return replace(ANY, nullable=nullable)
-        return replace(kept[0], nullable=nullable)
-
-    def _all_of(
-        self, node: dict[str, Json], root: Json, path: str, above: tuple[int, ...]
-    ) -> Shape:
-        listed = node["allOf"]
-        assert isinstance(listed, list)
-        rest = {key: value for key, value in node.items() if key != "allOf"}
-        parts = [self.shape(one, root, path, above) for one in listed]
-        parts.append(self._typed(rest, root, path, above))
-        kept = [one for one in parts if one.kind is not Kind.ANY]
-        if len(kept) == 1:
-            return kept[0]
-        if not kept or any(one.kind is not Kind.OBJECT for one in kept):
-            return kept[0] if kept and all(one == kept[0] for one in kept) else ANY
-        fields: dict[str, Shape] = {}
-        for one in kept:
-            fields |= one.fields
-        return Shape(
-            Kind.OBJECT,
-            fields=fields,
-            required=frozenset().union(*(one.required for one in kept)),
-            nullable=all(one.nullable for one in kept),
-            open=all(one.open for one in kept),
-        )
+    ) -> list[Shape]:
+        listed = node.get(key)
+        if not isinstance(listed, list):
+            return []
+        return [self.shape(one, root, path, above) for one in listed]
 
     def _typed(self, node: dict[str, Json], root: Json, path: str, above: tuple[int, ...]) -> Shape:
         names = _type_names(node)
@@ -191,7 +246,7 @@ class _Shapes:
         if not kept:
             return Shape(Kind.NULL, nullable=True) if nullable else ANY
         if len(kept) > 1:
-            return replace(ANY, nullable=nullable)
+            return replace(ANY, nullable=nullable, several="properties" in node or "items" in node)
         (name,) = kept
         if name == "object":
             found = self._object(node, root, path, above)
@@ -228,34 +283,6 @@ class _Shapes:
         inner = ANY if isinstance(items, list) else self.shape(items, root, path, above)
         return Shape(Kind.ARRAY, items=inner)
 
-    def _resolved(self, reference: str, root: Json, path: str) -> tuple[Json, Json]:
-        """Return what a `$ref` refers to, and in which schema that is."""
-        name, _, pointer = reference.partition("#")
-        if name:
-            short = name.rpartition("/")[2]
-            found = next((self._roots[one] for one in (name, short) if one in self._roots), None)
-            own = root.get("$id") if isinstance(root, dict) else None
-            if found is not None:
-                root = found
-            elif name != own:
-                raise SchemaError(
-                    f'"$ref" names {_shown(name)}, which is not among the references', path=path
-                )
-        node = root
-        for part in pointer.split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(node, dict) and key in node:
-                node = node[key]
-            elif (
-                isinstance(node, list) and key.isascii() and key.isdigit() and int(key) < len(node)
-            ):
-                node = node[int(key)]
-            else:
-                raise SchemaError(
-                    f'"$ref" names {_shown(reference)}, which is not there', path=path
-                )
-        return node, root
-
 
 def _type_names(node: dict[str, Json]) -> set[str]:
     """Return the types that a schema allows, as far as it says."""
@@ -291,9 +318,5 @@ def _scalar(name: str, node: dict[str, Json]) -> Shape:
             return Shape(Kind.BYTES)
         return Shape(_FORMATS.get(str(node.get("format")), Kind.TEXT))
     if name not in _TYPES:
-        raise SchemaError(f"there is no type {_shown(name)} in JSON")
+        raise SchemaError(f"there is no type {named(name)} in JSON")
     return Shape(_TYPES[name], bits=bits if name == "number" and bits == 32 else 64)
-
-
-def _shown(value: Json) -> str:
-    return printable(json.dumps(value), 60)
