@@ -325,7 +325,7 @@ impl<'a> Text<'a> {
         Ok(())
     }
 
-    /// Appends a value as Python's json writes it without spaces.
+    /// Appends a value as Python's json writes it without spaces; numbers as they are.
     fn copy(&mut self, out: &mut Vec<u8>) -> Read<()> {
         match self.peek()? {
             b'"' => quote(&self.string()?, out),
@@ -375,9 +375,7 @@ impl<'a> Text<'a> {
                 out.extend_from_slice(b"null");
             }
             _ => match self.number()? {
-                Number::Whole("-0") => out.push(b'0'),
-                Number::Whole(text) => out.extend_from_slice(text.as_bytes()),
-                Number::Real(text) => out.extend_from_slice(python_float(finite(text)?).as_bytes()),
+                Number::Whole(text) | Number::Real(text) => out.extend_from_slice(text.as_bytes()),
             },
         }
         Ok(())
@@ -415,30 +413,6 @@ fn quote(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     out.push(b'"');
-}
-
-/// Returns the shortest digits that mean a number, laid out as Python's `repr` does.
-fn python_float(value: f64) -> String {
-    let scientific = format!("{value:e}");
-    let (mantissa, exponent) = scientific.split_once('e').expect("an exponent");
-    let exponent: i32 = exponent.parse().expect("a number");
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
-    if value == 0.0 {
-        return format!("{sign}0.0");
-    }
-    if !(-4..16).contains(&exponent) {
-        let direction = if exponent < 0 { '-' } else { '+' };
-        return format!("{sign}{mantissa}e{direction}{:02}", exponent.abs());
-    }
-    let digits: String = mantissa.chars().filter(|one| *one != '.').collect();
-    if exponent < 0 {
-        return format!("{sign}0.{}{digits}", "0".repeat((-exponent - 1) as usize));
-    }
-    let before = exponent as usize + 1;
-    if digits.len() <= before {
-        return format!("{sign}{digits}{}.0", "0".repeat(before - digits.len()));
-    }
-    format!("{sign}{}.{}", &digits[..before], &digits[before..])
 }
 
 impl Shape {

@@ -24,6 +24,7 @@ from parley.serdes import (
     Serializer,
     derived_schema,
 )
+from parley.serdes.json_schema.reading import JsonGroupDecoder
 from parley.serdes.json_schema.shapes import arrow_type, parse_shape
 from parley.types import Json
 
@@ -285,6 +286,48 @@ def test_values_are_written_as_the_schema_says() -> None:
     closed = schema({"properties": {"name": {}}, "additionalProperties": False})
     with pytest.raises(SchemaEncodeError, match=r'no such property.*Did you mean "name"'):
         Serializer(None, schema=closed, value_format="json", framing="none")({"nam": 1})
+
+
+NUMBERS = ["1e999", "-1E+999", "1.000", "12345678901234567890.12", "0.1234567890123456789", "-0",
+           "5", "-0.0", "1E5", str(10**30)]  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("text", [*NUMBERS, '{"x":[%s,{}],"y":{"ü":%s,"z":"1.0"}}', "[[],%s]"])
+def test_a_text_of_any_json_has_the_numbers_as_they_were_written(text: str, compiled: bool) -> None:
+    described: Json = {"properties": {"a": {}, "i": {"type": "integer"}, "n": {"type": "number"}}}
+    for number in NUMBERS if "%" in text else [""]:
+        written = text.replace("%s", number)
+        message = f'{{"a":{written},"i":1,"n":1.5}}'.encode()
+        if compiled:
+            found = decoded(described, message)
+            assert not found.faults
+        else:
+            shape = parse_shape(json.dumps(described))
+            found = JsonGroupDecoder(shape).decode([message])  # type: ignore[assignment]
+        assert found.array.to_pylist() == [{"a": written, "i": 1, "n": 1.5}]
+        assert encoder(described).encode_values(found.array).array.to_pylist() == [message]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('"id":2.0,"price":-0', None), ('"id":-0,"price":1.50', None),
+        ('"id":1.5', "id: 1.5 (float) is given"), ('"name":1.5', "name: 1.5 (float) is given"),
+        ('"name":[1.5,-0.0]', "name: [1.5, -0.0] (list) is given"),
+        ('"id":1e999', "id: inf (float)"), ('"price":1e999', "price: the number does not fit"),
+    ],
+)  # fmt: skip
+def test_numbers_of_columns_are_the_same_beside_any_json(text: str, why: str | None) -> None:
+    known: dict[str, Json] = {
+        "id": {"type": "integer"}, "price": {"type": "number"}, "name": {"type": "string"},
+    }  # fmt: skip
+    message = f"{{{text}}}".encode()
+    alone = decoded({"properties": known}, message)
+    found = decoded({"properties": {**known, "a": {}}}, message)
+    assert found.faults == alone.faults
+    assert [(why or "-") in one.why for one in found.faults.values()] == [True] * bool(why)
+    assert found.array.flatten()[:3] == alone.array.flatten()
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:

@@ -16,10 +16,11 @@ import pyarrow as pa
 from parley.serdes.faults import DatumFault, ValueFault, each_item, wrong_value
 from parley.serdes.formats import DecodedGroup
 from parley.serdes.frames import Buffer
+from parley.serdes.json_schema.numbers import Exact, dumps, loads, plain
 from parley.serdes.json_schema.shapes import Kind, Shape, arrow_type
-from parley.types import Json, shown
+from parley.types import shown
 
-Convert = Callable[[Json], object]
+Convert = Callable[[Exact], object]
 
 MAX_FLOAT32 = 3.4028234663852886e38
 MAX_FLOAT64 = 1.7976931348623157e308
@@ -28,10 +29,13 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _DATE_TEXT = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
-def read_json(data: Buffer) -> Json:
-    """Return the value of a JSON text in UTF-8. Raises DatumFault for other bytes."""
+def read_json(data: Buffer, *, exact: bool = False) -> Exact:
+    """Return the value of a JSON text in UTF-8, with `exact` numbers as they are written.
+
+    Raises DatumFault for other bytes.
+    """
     try:
-        found: Json = json.loads(bytes(data).decode(), parse_constant=_no_constant)
+        return loads(bytes(data).decode(), exact=exact)
     except UnicodeDecodeError as error:
         raise DatumFault(f"it is not UTF-8 ({error.reason}) at byte {error.start}") from error
     except json.JSONDecodeError as error:
@@ -40,7 +44,6 @@ def read_json(data: Buffer) -> Json:
         raise DatumFault("it is nested too deep") from None
     except ValueError as error:
         raise DatumFault(f"it is no JSON: {error}") from error
-    return found
 
 
 class JsonGroupDecoder:
@@ -49,6 +52,7 @@ class JsonGroupDecoder:
     def __init__(self, shape: Shape) -> None:
         self._type = arrow_type(shape)
         self._convert = compile_reader(shape)
+        self._exact = shape.has_any
 
     def decode(self, datums: Sequence[Buffer]) -> DecodedGroup:
         """Return columns of all datums."""
@@ -56,7 +60,7 @@ class JsonGroupDecoder:
         faults: dict[int, str] = {}
         for index, datum in enumerate(datums):
             try:
-                values.append(self._convert(read_json(datum)))
+                values.append(self._convert(read_json(datum, exact=self._exact)))
             except (DatumFault, ValueFault) as error:
                 faults[index] = str(error)
                 values.append(None)
@@ -88,7 +92,7 @@ def _converter(shape: Shape) -> Convert:
 def _object(shape: Shape) -> Convert:
     fields = [(name, compile_reader(one)) for name, one in shape.fields.items()]
 
-    def convert(value: Json) -> object:
+    def convert(value: Exact) -> object:
         if not isinstance(value, dict):
             raise wrong(value, shape.kind)
         found: dict[str, object] = {}
@@ -103,7 +107,7 @@ def _object(shape: Shape) -> Convert:
 
 
 def _array(inner: Convert) -> Convert:
-    def convert(value: Json) -> object:
+    def convert(value: Exact) -> object:
         if not isinstance(value, list):
             raise wrong(value, Kind.ARRAY)
         return each_item(value, inner)
@@ -112,7 +116,7 @@ def _array(inner: Convert) -> Convert:
 
 
 def _map(inner: Convert) -> Convert:
-    def convert(value: Json) -> object:
+    def convert(value: Exact) -> object:
         if not isinstance(value, dict):
             raise wrong(value, Kind.MAP)
         found: list[tuple[str, object]] = []
@@ -129,7 +133,8 @@ def _map(inner: Convert) -> Convert:
 def _integer(bits: int) -> Convert:
     limit = 2 ** (bits - 1)
 
-    def convert(value: Json) -> object:
+    def convert(given: Exact) -> object:
+        value = plain(given)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -144,7 +149,8 @@ def _integer(bits: int) -> Convert:
 def _number(bits: int) -> Convert:
     largest = MAX_FLOAT32 if bits == 32 else MAX_FLOAT64
 
-    def convert(value: Json) -> object:
+    def convert(given: Exact) -> object:
+        value = plain(given)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise wrong(value, Kind.NUMBER)
         if not -largest <= value <= largest:
@@ -154,7 +160,7 @@ def _number(bits: int) -> Convert:
     return convert
 
 
-def _text(value: Json) -> str:
+def _text(value: Exact) -> str:
     if not isinstance(value, str):
         raise wrong(value, Kind.TEXT)
     if not value.isascii():
@@ -165,34 +171,34 @@ def _text(value: Json) -> str:
     return value
 
 
-def _any(value: Json) -> object:
-    return _text(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+def _any(value: Exact) -> object:
+    return _text(dumps(value))
 
 
-def _bytes(value: Json) -> object:
+def _bytes(value: Exact) -> object:
     try:
         return binascii.a2b_base64(_text(value), strict_mode=True)
     except ValueError as error:
         raise ValueFault(f"a string is not base64: {error}") from None
 
 
-def _boolean(value: Json) -> object:
+def _boolean(value: Exact) -> object:
     if not isinstance(value, bool):
         raise wrong(value, Kind.BOOLEAN)
     return value
 
 
-def _null(value: Json) -> object:
+def _null(value: Exact) -> object:
     raise wrong(value, Kind.NULL)
 
 
-def _date(value: Json) -> object:
+def _date(value: Exact) -> object:
     if not isinstance(value, str) or not _DATE_TEXT.fullmatch(value):
         raise wrong(value, Kind.DATE)
     return _moment(value, pa.date32(), Kind.DATE)
 
 
-def _timestamp(value: Json) -> object:
+def _timestamp(value: Exact) -> object:
     if not isinstance(value, str):
         raise wrong(value, Kind.TIMESTAMP)
     return _moment(_BELOW_MICROSECONDS.sub(r"\1", value), _TIMESTAMP, Kind.TIMESTAMP)
@@ -207,11 +213,7 @@ def _moment(text: str, wanted: pa.DataType, kind: Kind) -> object:
 
 def wrong(value: object, kind: Kind) -> ValueFault:
     """Return the fault of a value of another kind."""
-    return wrong_value(value, kind.value)
-
-
-def _no_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no number in JSON")
+    return wrong_value(plain(value), kind.value)
 
 
 _SCALARS: dict[Kind, Convert] = {

@@ -63,6 +63,12 @@ class Shape:
     open: bool = True
     several: bool = False
 
+    @property
+    def has_any(self) -> bool:
+        """Whether it, or what it holds, may be any JSON."""
+        inside = self.fields.values() if self.items is None else (self.items,)
+        return self.kind is Kind.ANY or any(one.has_any for one in inside)
+
 
 ANY = Shape(Kind.ANY, nullable=True)
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}

@@ -7,7 +7,6 @@ it, null is written if null is allowed, and is a fault otherwise.
 from __future__ import annotations
 
 import binascii
-import json
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -15,21 +14,19 @@ import pyarrow as pa
 from parley.errors import SchemaError, nearest_hint
 from parley.serdes.faults import ValueFault, each_item, inner_path
 from parley.serdes.json_schema.derive import shape_of
+from parley.serdes.json_schema.numbers import Exact, dumps, loads
 from parley.serdes.json_schema.reading import MAX_FLOAT32, MAX_FLOAT64, wrong
 from parley.serdes.json_schema.shapes import Kind, Shape
-from parley.types import Json
 
-Convert = Callable[[object], Json]
+Convert = Callable[[object], Exact]
 
 _NUMBERS = (Kind.INTEGER, Kind.NUMBER)
 
 
-def json_text(value: Json) -> bytes:
+def json_text(value: Exact) -> bytes:
     """Return the text of a value. Raises ValueFault for what JSON has no text for."""
     try:
-        return json.dumps(
-            value, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode()
+        return dumps(value).encode()
     except (TypeError, ValueError) as error:
         raise ValueFault(f"JSON cannot hold it: {error}") from None
     except RecursionError:
@@ -119,10 +116,10 @@ class _Writers:
         writers = {name: self.writer(one) for name, one in shape.fields.items()}
         required = [name for name in shape.fields if name in shape.required]
 
-        def convert(value: object) -> Json:
+        def convert(value: object) -> Exact:
             if not isinstance(value, Mapping):
                 raise wrong(value, shape.kind)
-            found: dict[str, Json] = {}
+            found: dict[str, Exact] = {}
             for name, one in value.items():
                 if name not in writers and not shape.open:
                     hint = nearest_hint(str(name), writers)
@@ -148,7 +145,7 @@ def _require_nullable(shape: Shape, name: str) -> None:
 
 
 def _array(inner: Convert) -> Convert:
-    def convert(value: object) -> Json:
+    def convert(value: object) -> Exact:
         if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray):
             raise wrong(value, Kind.ARRAY)
         return each_item(value, inner)
@@ -159,11 +156,11 @@ def _array(inner: Convert) -> Convert:
 def _map(inner: Convert) -> Convert:
     """Return what writes a dict, or the pairs of one."""
 
-    def convert(value: object) -> Json:
+    def convert(value: object) -> Exact:
         pairs = value.items() if isinstance(value, Mapping) else value
         if not isinstance(value, Mapping | list):
             raise wrong(value, Kind.MAP)
-        found: dict[str, Json] = {}
+        found: dict[str, Exact] = {}
         for key, one in pairs:  # type: ignore[attr-defined]  # a dict's items, or a list
             try:
                 found[str(key)] = inner(one)
@@ -177,7 +174,7 @@ def _map(inner: Convert) -> Convert:
 def _integer(bits: int) -> Convert:
     limit = 2 ** (bits - 1)
 
-    def convert(value: object) -> Json:
+    def convert(value: object) -> Exact:
         if isinstance(value, bool) or not hasattr(value, "__index__"):
             raise wrong(value, Kind.INTEGER)
         number = int(value.__index__())
@@ -191,7 +188,7 @@ def _integer(bits: int) -> Convert:
 def _number(bits: int) -> Convert:
     largest = MAX_FLOAT32 if bits == 32 else MAX_FLOAT64
 
-    def convert(value: object) -> Json:
+    def convert(value: object) -> Exact:
         if isinstance(value, bool) or not hasattr(value, "__float__"):
             raise wrong(value, Kind.NUMBER)
         found: int | float = value if type(value) is int else float(value)
@@ -202,29 +199,29 @@ def _number(bits: int) -> Convert:
     return convert
 
 
-def _text(value: object) -> Json:
+def _text(value: object) -> Exact:
     if not isinstance(value, str):
         raise wrong(value, Kind.TEXT)
     return value
 
 
-def _bytes(value: object) -> Json:
+def _bytes(value: object) -> Exact:
     if isinstance(value, bytes | bytearray | memoryview):
         return binascii.b2a_base64(bytes(value), newline=False).decode()
     raise wrong(value, Kind.BYTES)
 
 
-def _boolean(value: object) -> Json:
+def _boolean(value: object) -> Exact:
     if not isinstance(value, bool):
         raise wrong(value, Kind.BOOLEAN)
     return value
 
 
-def _null(value: object) -> Json:
+def _null(value: object) -> Exact:
     raise wrong(value, Kind.NULL)
 
 
-def _date(value: object) -> Json:
+def _date(value: object) -> Exact:
     if isinstance(value, str):
         return value
     if not hasattr(value, "isoformat") or hasattr(value, "hour"):
@@ -232,7 +229,7 @@ def _date(value: object) -> Json:
     return str(value.isoformat())
 
 
-def _timestamp(value: object) -> Json:
+def _timestamp(value: object) -> Exact:
     if isinstance(value, str):
         return value
     if not hasattr(value, "isoformat") or not hasattr(value, "hour"):
@@ -242,17 +239,16 @@ def _timestamp(value: object) -> Json:
     return str(value.isoformat()).replace("+00:00", "Z")
 
 
-def _as_it_is(value: object) -> Json:
+def _as_it_is(value: object) -> Exact:
     json_text(value)  # type: ignore[arg-type]  # raises for what is no JSON
     return value  # type: ignore[return-value]
 
 
-def _parsed(value: object) -> Json:
+def _parsed(value: object) -> Exact:
     try:
-        found: Json = json.loads(str(value))
+        return loads(str(value), exact=True)
     except (ValueError, RecursionError) as error:
         raise ValueFault(f"a text is no JSON: {error}") from None
-    return found
 
 
 _SCALARS: dict[Kind, Convert] = {
