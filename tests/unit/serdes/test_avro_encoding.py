@@ -198,6 +198,10 @@ NESTED: Json = {
         (NESTED, {"stops": [city(), city(name=b"x")], "tags": {}}, "stops[1].name", "a text"),
         (NESTED, {"stops": [], "tags": {"a": 2**31}}, "tags['a']", "too large for int"),
         ("float", 1e39, "", "too large for float"),
+        ("float", 2**24 + 1, "", "16777217 (int) would be rounded to 16777216, which float has"),
+        ("double", -(2**53) - 1, "", "would be rounded to -9007199254740992, which double has"),
+        ("double", 10**400, "", "too large for double"),
+        (["null", "double"], 2**53 + 1, "", "would be rounded"),
         ({"type": "array", "items": ["int", "string"]}, [None], "[0]", "the union has no null"),
         (["int", "string"], 1.5, "", "fits no branch"),
         ({"type": "enum", "name": "E", "symbols": ["RED"]}, "RDE", "", 'Did you mean "RED"'),
@@ -348,9 +352,18 @@ def test_a_number_goes_into_the_branch_that_keeps_it() -> None:
         (["float", "double"], 0.1, 1),
         (["long", "double"], 0.1, 1),
         (["double", "string"], 1, 0),
+        (["double", "string"], 2**60, 0),
+        (["float", "double"], 2**24 + 1, 1),
         (["boolean", "int"], True, 0),
     ):
         datum = serializer(described)(value)  # type: ignore[arg-type]
         assert datum is not None
         assert datum[0] == 2 * branch, described
         assert deserializer(described)(datum) == value  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("value", [0.1, 1e30, -0.0, Decimal("0.1"), 2**24, 2**60, -3])
+def test_numbers_that_are_kept_as_well_as_can_be(kind: str, value: float | Decimal) -> None:
+    datum = serializer(kind)(value)
+    assert datum == encoded(kind, value)

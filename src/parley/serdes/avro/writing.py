@@ -2,14 +2,16 @@
 
 `compile_writer` walks the schema once and returns a function that appends to a bytearray. It takes
 the values that programs have: numbers, texts, dicts, lists, and for logical types dates, times,
-`Decimal` and UUIDs (`logical`); and those that `column_values` makes of columns. Nothing is rounded
-or left out: what does not fit raises ValueFault, which says where.
+`Decimal` and UUIDs (`logical`); and those that `column_values` makes of columns. What does not fit
+raises ValueFault, which says where: nothing is left out, and no whole number is rounded. Of
+fractions float and double hold the nearest, as everywhere.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from struct import Struct, error as StructError
 from typing import NamedTuple
 
@@ -322,17 +324,24 @@ def whole_number(value: object, wanted: str) -> int:
 
 
 def _write_float(kind: str) -> Write:
-    pack = (_FLOAT if kind == "float" else _DOUBLE).pack
+    packed = _FLOAT if kind == "float" else _DOUBLE
 
     def write(out: bytearray, value: object) -> None:
         if isinstance(value, bool | str | bytes):
             raise wrong_value(value, kind)
         try:
-            out += pack(float(value))  # type: ignore[arg-type]  # what is no number raises
+            raw = packed.pack(float(value))  # type: ignore[arg-type]  # what is no number raises
         except (TypeError, ValueError):
             raise wrong_value(value, kind) from None
         except (OverflowError, StructError):
             raise ValueFault(f"{shown(value)} is too large for {kind}") from None
+        if type(value) is not float and isinstance(value, Integral):
+            (kept,) = packed.unpack(raw)
+            if kept != value:
+                raise ValueFault(
+                    f"{shown(value)} would be rounded to {int(kept)}, which {kind} has"
+                )
+        out += raw
 
     return write
 
