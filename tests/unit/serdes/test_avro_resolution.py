@@ -356,6 +356,17 @@ def test_writer_and_reader_have_parts_without_number_no_more(
         compile_reader(wide, wide)
 
 
+@pytest.mark.parametrize("leaf", ["null", {"type": "fixed", "name": "F", "size": 0}, record("E")])
+def test_values_without_bytes_are_not_as_many_as_a_schema_likes(leaf: Json) -> None:
+    parse_schema(json.dumps(doubled(8, field("a", leaf))))
+    with pytest.raises(
+        SchemaError, match="the record R0 has more than 10000 values that take no bytes"
+    ):
+        parse_schema(json.dumps(doubled(30, field("a", leaf))))
+    paid = record("P", field("a", leaf), field("list", {"type": "array", "items": "P"}))
+    parse_schema(json.dumps(paid))
+
+
 def test_columns_are_counted() -> None:
     assert arrow_type(parse_schema(json.dumps(doubled(11, field("a", "int"))))).num_fields == 2
     with pytest.raises(SchemaError, match=r"a: the schema has more than 10000 columns"):

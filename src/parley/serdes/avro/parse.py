@@ -1,8 +1,8 @@
 """Text to schema, as Avro's specification has it.
 
-What a schema of a stranger can do is bounded: its depth, the time by its length, and what its
-defaults hold. What Avro's own parsers refuse raises SchemaError, which says where: by the names of
-fields.
+What a schema of a stranger can do is bounded: its depth, the time by its length, what its defaults
+hold, and what reading nothing costs. What Avro's own parsers refuse raises SchemaError, which says
+where: by the names of fields.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from parley.serdes.avro.model import (
     Record,
     Union,
 )
+from parley.serdes.avro.unpaid import check_unpaid
 from parley.serdes.faults import bounded_depth
 from parley.types import Json
 
@@ -60,6 +61,7 @@ def parse_schema(text: str, references: Iterable[str] = ()) -> AvroType:
             parser.parse(_json(one), "", "", 0)
         found = parser.parse(_json(text), "", "", 0)
         parser.check_defaults()
+        check_unpaid(one for one in parser.names.values() if isinstance(one, Record))
     return found
 
 
