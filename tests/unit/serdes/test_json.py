@@ -346,6 +346,27 @@ def test_columns_that_do_not_fit_are_refused() -> None:
         encoder(ORDER).encode_values(pa.array([{"id": 1}, {"id": None}], kind))
 
 
+DAY, MOMENT = pa.date32(), pa.timestamp("ms", tz="UTC")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "path"),
+    [
+        (DAY, 10**7, "at d:"), (DAY, -(10**7), "at d:"), (MOMENT, 10**15, "at d:"),
+        (pa.timestamp("s", tz="Asia/Tokyo"), 253_402_300_799, "at d:"),
+        (pa.list_(MOMENT), [0, None, -(10**15)], r"at d\[2\]:"),
+        (pa.map_(pa.string(), pa.struct([("x", DAY)])), [("a", {"x": 1}), ("b", {"x": 10**7})],
+         r"at d\['b'\].x:"),
+    ],
+)  # fmt: skip
+def test_a_time_beyond_the_year_9999_is_named_with_its_row(
+    kind: pa.DataType, value: object, path: str
+) -> None:
+    column = pa.array([None, {"d": None}, {"d": value}], pa.struct([("d", kind)]))
+    with pytest.raises(SchemaEncodeError, match=rf"row 2 cannot be encoded {path} .*1 to 9999"):
+        encoder(None).encode_values(column)
+
+
 def test_writers_schemas_are_not_asked_for() -> None:
     source = Source({})
     decoder = ColumnDecoder(source, schema(ORDER), value_format="json")

@@ -401,6 +401,8 @@ def test_values_and_messages_are_written() -> None:
         ({"i": "\ud800"}, "i: .* surrogate"),
         ({"j": "x"}, "j: .* bytes"),
         ({"f": 1e39}, "f: .* 32 bits"),
+        ({"status": "--5"}, r"status: Status has no value '--5'"),
+        ({"status": "-"}, r"status: Status has no value '-'"),
         ({"status": "PAYED"}, r"status: Status has no value 'PAYED'.*PAID"),
         ({"lines": [{}, {"what": 1}]}, r"lines\[1\]\.what: "),
         ({"by_name": {"x": {"what": 1}}}, r"by_name\['x'\]\.what: "),

@@ -23,6 +23,7 @@ from parley.serdes.json_schema.reading import read_json
 from parley.serdes.json_schema.shapes import Kind, Shape, arrow_type, parse_shape
 from parley.serdes.json_schema.writing import (
     Convert,
+    column_rows,
     column_shape,
     compile_column,
     compile_writer,
@@ -70,7 +71,7 @@ class JsonFormat:
     def encode_column(self, array: pa.Array) -> list[bytes | None]:
         """Return the text of each row, None for null."""
         convert, _ = self._compiled(array.type)
-        return each_row(array.to_pylist(), lambda value: json_text(convert(value)))
+        return each_row(column_rows(array), lambda value: json_text(convert(value)))
 
     def decode(
         self,

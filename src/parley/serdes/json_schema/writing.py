@@ -7,12 +7,12 @@ it, null is written if null is allowed, and is a fault otherwise.
 from __future__ import annotations
 
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from parley.errors import SchemaError, nearest_hint
-from parley.serdes.faults import ValueFault, each_item, inner_path
+from parley.serdes.faults import RowFault, ValueFault, each_item, inner_path
 from parley.serdes.json_schema.derive import shape_of
 from parley.serdes.json_schema.numbers import Exact, dumps, loads
 from parley.serdes.json_schema.reading import MAX_FLOAT32, MAX_FLOAT64, wrong
@@ -39,10 +39,45 @@ def compile_writer(shape: Shape) -> Convert:
 
 
 def compile_column(shape: Shape) -> Convert:
-    """Return what makes the JSON value of a column's row, as `to_pylist` has it, of the shape that
-    `column_shape` returns.
+    """Return what makes the JSON value of one of `column_rows`, of the shape that `column_shape`
+    returns.
     """
     return _Writers(from_columns=True).writer(shape)
+
+
+def column_rows(array: pa.Array) -> list[object]:
+    """Return a column's rows, as `to_pylist` has them. Raises RowFault for a time beyond it."""
+    try:
+        return list(array.to_pylist())
+    except (OverflowError, ValueError):
+        for row, one in enumerate(array):
+            fault = _beyond_python(one)
+            if fault is not None:
+                raise RowFault(fault, row) from None
+        raise
+
+
+def _beyond_python(value: pa.Scalar) -> ValueFault | None:
+    """Return what is wrong with a value that Python has none for; None where it has one."""
+    try:
+        value.as_py()
+    except (OverflowError, ValueError) as error:
+        for name, one in _inside(value):
+            fault = _beyond_python(one)
+            if fault is not None:
+                return fault.within(name)
+        return ValueFault(f"only dates and times of the years 1 to 9999 can be written: {error}")
+    return None
+
+
+def _inside(value: pa.Scalar) -> Iterator[tuple[str, pa.Scalar]]:
+    kind = value.type
+    if pa.types.is_struct(kind):
+        yield from ((one.name, value[at]) for at, one in enumerate(kind))
+    elif pa.types.is_map(kind):
+        yield from ((f"[{one['key'].as_py()!r}]", one["value"]) for one in value.values)
+    elif isinstance(value, pa.ListScalar):
+        yield from ((f"[{at}]", one) for at, one in enumerate(value.values))
 
 
 def column_shape(kind: pa.DataType, shape: Shape) -> Shape:

@@ -6,6 +6,7 @@ known by what they have: `Timestamp` takes datetimes with a time zone, `Duration
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from google.protobuf import json_format
@@ -22,6 +23,7 @@ Convert = Callable[[object], object]
 """Makes what a field takes of a value. It raises ValueFault."""
 Setter = Callable[[Message, object], None]
 
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
 MAX_FLOAT32 = 3.4028234663852886e38
 _INT32, _INT64 = (-(2**31), 2**31), (-(2**63), 2**63)
 _WHOLE = {
@@ -264,7 +266,7 @@ def _enum(enum: EnumDescriptor) -> Convert:
         if isinstance(value, str):
             if value in numbers:
                 return numbers[value]
-            if not value.lstrip("-").isdecimal() or len(value) > 11:
+            if _NUMBER.fullmatch(value) is None:
                 raise ValueFault(
                     f"{enum.name} has no value {shown(value)}.{nearest_hint(value, numbers)}"
                 )
