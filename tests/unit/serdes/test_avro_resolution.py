@@ -57,6 +57,19 @@ def columns(writer: Json, reader: Json, *datums: bytes) -> pa.Array:
     return found.array
 
 
+@pytest.mark.parametrize("writers_name", ["V", "Renamed"])
+def test_of_a_union_with_one_branch_beside_null_it_is_said_why_that_cannot_be_read(
+    writers_name: str,
+) -> None:
+    writer = record(writers_name, field("a", "string"))
+    reader: Json = ["null", record("V", field("a", "int"))]
+    decoder = ColumnDecoder(Source({SchemaId(1): schema(writer)}), schema(reader))
+    found = decoder.decode_values(binary(framed(1, encoded(writer, {"a": "x"}))))
+    said = "a: string cannot be read as int" if writers_name == "V" else "V cannot read Renamed"
+    assert said in found.faults[0].why
+    assert "union" not in found.faults[0].why
+
+
 # -- records that contain themselves ---------------------------------------------------------------
 
 V, WIDE = field("v", "int", default=7), field("v", "long")

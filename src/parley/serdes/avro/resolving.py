@@ -250,9 +250,12 @@ def _branch_for(writer: AvroType, reader: Union) -> int:
         possible.append(index)
         if branch.kind == writer.kind:
             same.append(index)
-    if not possible:
-        raise SchemaError(f"no branch of the reader's union reads {writer.kind}")
-    return (same or possible)[0]
+    if possible:
+        return (same or possible)[0]
+    others = [index for index, branch in enumerate(reader.branches) if branch.kind != "null"]
+    if len(others) == 1:  # why that one cannot be read says more
+        return others[0]
+    raise SchemaError(f"no branch of the reader's union reads {writer.kind}")
 
 
 def _branch_named(writer: Record | Enum | Fixed, reader: Union) -> int | None:
