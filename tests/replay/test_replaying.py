@@ -245,7 +245,11 @@ async def test_another_replay_of_a_name_is_refused(clusters: Any) -> None:
     (cluster,) = clusters("3.9")
     write(cluster, range(50))
     await replayed(cluster)
-    with pytest.raises(ConfigError, match=r'"again" was begun with to=\'flights-again\''):
+    begun_with = r'"again" was begun with to=\'flights-again\''
+    async with replay(cluster, to="elsewhere") as made:
+        with pytest.raises(ConfigError, match=begun_with):
+            await made.plan()
+    with pytest.raises(ConfigError, match=begun_with):
         await replayed(cluster, to="elsewhere")
     cluster.create_topic("mine-offsets")
     write(cluster, range(5), topic="mine-offsets")

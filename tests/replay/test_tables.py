@@ -265,6 +265,11 @@ async def test_other_rows_or_another_order_under_the_same_name_are_refused(
 ) -> None:
     await replayed(cluster, typed(shuffled), name="pinned", to="pinned")
     before = len(rows_of(cluster, "pinned"))
+    async with table_replay(
+        cluster, typed(shuffled, **changed), name="pinned", to="pinned"
+    ) as made:
+        with pytest.raises(ConfigError, match=f"was begun with {named}="):
+            await made.plan()
     with pytest.raises(ConfigError, match=f"was begun with {named}="):
         await replayed(cluster, typed(shuffled, **changed), name="pinned", to="pinned")
     assert len(rows_of(cluster, "pinned")) == before == ROWS
@@ -284,6 +289,8 @@ async def test_a_schema_that_is_newer_than_the_replay_is_refused(
     with pytest.raises(ConfigError, match="was begun with value="):
         await replayed(cluster, table, name=to, to=to)
     first = replace(table, value_schema=f"subject:{to}-value:1")
+    async with table_replay(cluster, first, name=to, to=to) as made:
+        assert not (await made.plan()).stopping()
     assert await replayed(cluster, first, name=to, to=to) == 0
 
 

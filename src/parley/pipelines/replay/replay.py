@@ -106,10 +106,13 @@ class AsyncReplay(AsyncJob):
         """Return what would be created in the target, what cannot be, and which offsets are read.
         Changes nothing.
 
-        Raises ConfigError for a topic that the source does not have.
+        Raises ConfigError for a topic that the source does not have and, where the replay has
+        begun, what `run` would raise for other options or another topic or table.
         """
         there = await self._look()
         begun = await self._known(there)
+        if begun is not None:
+            await self._source.resume(*begun, there, dry=True)
         found = await self._source.plan(self.target, there, has_begun=begun is not None)
         if begun is None or self.options.dead_letters:
             ranges = await self._source.ranges()

@@ -69,10 +69,15 @@ class Source(Protocol):
         """Return what is replayed, from now on."""
 
     async def resume(
-        self, settled: Settled, held: Mapping[int, Mark], there: ClusterMetadata
+        self,
+        settled: Settled,
+        held: Mapping[int, Mark],
+        there: ClusterMetadata,
+        *,
+        dry: bool = False,
     ) -> Settled:
-        """Return what is replayed of what was settled before. Raises what says that it cannot be
-        gone on with.
+        """Return what is replayed of what was settled before; with `dry` nothing is registered.
+        Raises what says that it cannot be gone on with.
         """
 
     def rows(self, settled: Settled, held: Mapping[int, Mark]) -> Rows:
@@ -113,7 +118,12 @@ class TopicSource:
         return Settled.of(self._options, self._ids(there), await self.ranges())
 
     async def resume(
-        self, settled: Settled, held: Mapping[int, Mark], there: ClusterMetadata
+        self,
+        settled: Settled,
+        held: Mapping[int, Mark],
+        there: ClusterMetadata,
+        *,
+        dry: bool = False,
     ) -> Settled:
         settled.check(self._options)
         ids = (settled.topic_id, settled.target_id)

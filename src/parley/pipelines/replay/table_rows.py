@@ -29,6 +29,8 @@ TIMESTAMP, HEADERS = "timestamp", "headers"
 ORIGIN = ("topic", "partition", "offset")
 """Columns of a table that say where each of its rows was in Kafka."""
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
+SCHEMAS = ("schema", "key_schema")
+"""Names in `settled` for which a registry may be asked."""
 SORTED_BY, COLUMNS = "sorted_by", "columns"
 """What says that a replay's rows stand in the order of the table's own columns. One that does not
 say it was begun by a release that took the records' times for the column `timestamp`.
@@ -105,10 +107,10 @@ class TableRecords:
             "key": key.whole,
             "timestamp": self.timestamp,
             "value": list(value.columns),
-            "schema": value.schema_digest,
+            SCHEMAS[0]: value.schema_digest,
             # replays that were begun before keys had schemas have neither
             "key_columns": None if key.schema_digest is None else list(key.columns),
-            "key_schema": key.schema_digest,
+            SCHEMAS[1]: key.schema_digest,
         }
         return found if self._by_record_times else found | {SORTED_BY: COLUMNS}
 

@@ -16,7 +16,7 @@ from parley.pipelines.replay.planning import plan_target
 from parley.pipelines.replay.sources import Ranges
 from parley.pipelines.replay.table_options import ReplayedTable
 from parley.pipelines.replay.table_reading import SortedTable
-from parley.pipelines.replay.table_rows import TableRecords, milliseconds
+from parley.pipelines.replay.table_rows import SCHEMAS, TableRecords, milliseconds
 from parley.pipelines.replication.chunks import Position
 from parley.pipelines.replication.clusters import check_ids
 from parley.pipelines.replication.options import DROP
@@ -68,7 +68,12 @@ class TableSource:
         return Settled.of(self._options, ids, await self.ranges(), found)
 
     async def resume(
-        self, settled: Settled, held: Mapping[int, Mark], there: ClusterMetadata
+        self,
+        settled: Settled,
+        held: Mapping[int, Mark],
+        there: ClusterMetadata,
+        *,
+        dry: bool = False,
     ) -> Settled:
         settled.check(self._options)
         begun = settled.table or {}
@@ -81,7 +86,7 @@ class TableSource:
                 f'"{self._options.name}" was begun with: it was replaced. Replay it under another '
                 "name, into another topic"
             )
-        settled.check_table(self._options, (await self._read_with(begun)).settled())
+        settled.check_table(self._options, await self._now(begun, dry=dry))
         at = Position(settled.start(0, held), -1, ZERO_UUID, settled.target_id)
         to = TopicPartition(str(self._options.to), 0)
         check_ids(to, at, (ZERO_UUID, self._target_id(there)))
@@ -103,6 +108,17 @@ class TableSource:
     async def _open(self, version: int | None) -> None:
         self._opened = await asyncio.to_thread(open_snapshot, self._place, version)
         self._records = None
+
+    async def _now(self, begun: Mapping[str, object], *, dry: bool) -> dict[str, object]:
+        """Return what is settled by the options and the table of now; of a `dry` run without what
+        a registry may be asked for.
+        """
+        if not dry:
+            return (await self._read_with(begun)).settled()
+        records = await asyncio.to_thread(
+            TableRecords, self._options, self._snapshot, dry=True, begun=begun
+        )
+        return {name: one for name, one in records.settled().items() if name not in SCHEMAS}
 
     async def _read_with(self, begun: Mapping[str, object] | None = None) -> TableRecords:
         if self._records is None:
