@@ -13,7 +13,7 @@ from parley.pipelines.demo.demo import prepare_output
 from parley.pipelines.demo.inputs import open_input
 from parley.pipelines.demo.job import JobPlan, write_file
 from parley.pipelines.queries import QueryOptions
-from parley.pipelines.queries.session import _stderr_into
+from parley.pipelines.queries.session import _stderr_into, pyspark_logs_into
 
 
 def planned(folder: Path, text: str) -> JobPlan:
@@ -93,3 +93,18 @@ def test_what_starts_meanwhile_inherits_the_log_and_stderr_comes_back(tmp_path: 
     after = os.fstat(2)
     assert log.read_bytes() == b"from a child\n"
     assert (before.st_dev, before.st_ino) == (after.st_dev, after.st_ino)
+
+
+@pytest.mark.spark
+def test_what_pyspark_logs_of_a_wrong_query_goes_into_the_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from pyspark.logger import PySparkLogger
+
+    for name in ("first", "second"):  # of two sessions, one after the other
+        pyspark_logs_into(tmp_path / name)
+        PySparkLogger.getLogger("SQLQueryContextLogger").error(f"of the {name}")
+    assert "of the first" in (tmp_path / "first").read_text()
+    assert "of the first" not in (tmp_path / "second").read_text()
+    assert "of the second" in (tmp_path / "second").read_text()
+    assert capfd.readouterr().err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUIET = "WARN"
+PYSPARK_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""They write to stderr: JSON with a stack, for a column that is not there."""
 REDACTED = rf"(?i){SECRET}|access.?key|registryurl|://[^/\s]*@"
 """Options whose values Spark is not to show in plans and on its pages, by name, or by a login in
 the value's address: its default knows fewer.
@@ -46,7 +49,20 @@ def start_session(name: str, settings: Mapping[str, str], log: Path) -> SparkSes
                 f"Spark did not start: {clearest_line(str(error))} (all of it is in {log})"
             ) from error
     spark.sparkContext.setLogLevel(QUIET)
+    pyspark_logs_into(log)
     return spark
+
+
+def pyspark_logs_into(log: Path) -> None:
+    """Let pyspark write into a file what it logs of errors in this process; it raises them, too."""
+    from pyspark.logger import PySparkLogger
+
+    for name in PYSPARK_LOGGERS:
+        logger = PySparkLogger.getLogger(name)
+        for handler in tuple(logger.handlers):
+            logger.removeHandler(handler)
+            handler.close()
+        logger.addHandler(logging.FileHandler(log, encoding="utf-8", delay=True))
 
 
 @contextmanager
