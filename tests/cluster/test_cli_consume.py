@@ -96,9 +96,15 @@ def test_it_ends_after_so_many_and_goes_on_there(consume: Run, client: Client) -
     assert (code, json.loads(out)["value"], committed(client)) == (0, "d", {0: 4})
 
 
+@pytest.mark.parametrize(("sent", "ended_with"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_ctrl_c_commits_what_was_printed_and_leaves(
-    protocol: str, running: LocalCluster, client: Client, tmp_path: Path
+def test_a_signal_commits_what_was_printed_and_leaves(
+    protocol: str,
+    sent: signal.Signals,
+    ended_with: int,
+    running: LocalCluster,
+    client: Client,
+    tmp_path: Path,
 ) -> None:
     write(client, *"abc")
     printed = tmp_path / "printed"
@@ -106,11 +112,32 @@ def test_ctrl_c_commits_what_was_printed_and_leaves(
         eventually(lambda: values(printed) == ["a", "b", "c"])
         (group,) = client.describe_groups([GROUP]).values()
         assert (group.type, len(group.members)) == (protocol, 1)
-        member.send_signal(signal.SIGINT)
+        member.send_signal(sent)
         _, err = member.communicate(timeout=GENEROUS_S)
-    assert (member.returncode, b"3 records printed" in err) == (130, True)
+    assert (member.returncode, err) == (ended_with, b'group "nightly": 3 records printed\n')
     assert committed(client) == {0: 3}
     assert client.describe_groups([GROUP])[GROUP].members == ()
+
+
+def test_a_topic_that_is_not_there_is_waited_for_with_a_warning(
+    running: LocalCluster, client: Client, tmp_path: Path
+) -> None:
+    running.delete_topic(TOPIC)
+    printed = tmp_path / "printed"
+    with process(running, printed, "--from-beginning", "--max-records", "1") as member:
+        assert member.stderr is not None
+        assert b'warning: there is no topic "flights" yet' in member.stderr.readline()
+        running.create_topic(TOPIC, PARTITIONS)
+        write(client, "a")
+        _, err = member.communicate(timeout=GENEROUS_S)
+    assert (values(printed), err) == (["a"], b'group "nightly": 1 records printed\n')
+
+
+def test_an_error_before_the_first_record_stands_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["consume", TOPIC, "--group", GROUP, "--bootstrap-server", "127.0.0.1:1"]) == 3
+    assert "printed" not in capsys.readouterr().err
 
 
 def test_two_of_them_share_and_print_each_record_once(

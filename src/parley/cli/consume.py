@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +22,13 @@ from parley.cli.connecting import (
     client_options,
 )
 from parley.cli.output import OutputFormat, print_lines, print_rows, say
-from parley.client import Consumer, ConsumerRebalanceListener, ConsumerRecord
+from parley.client import (
+    Client,
+    ClientOptions,
+    Consumer,
+    ConsumerRebalanceListener,
+    ConsumerRecord,
+)
 from parley.errors import ConfigError, KafkaError, printable
 from parley.types import OffsetAndMetadata, TopicPartition
 
@@ -74,10 +82,11 @@ def consume(
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Print records as a member of a group, from where the group is, until Ctrl-C.
+    """Print records as a member of a group, from where the group is, until Ctrl-C or SIGTERM.
 
     What was printed is committed every 5 s, before partitions go to other members, and at the end;
-    then the member leaves its group, and the others take over at once.
+    then the member leaves its group, and the others take over at once. Ctrl-C exits with 130,
+    SIGTERM with 0.
     """
     if not group:
         raise ConfigError("--group is missing: consume reads as a member of a group")
@@ -93,12 +102,44 @@ def consume(
         enable_auto_commit=False,
     )
     printing = Printing(consumer, printer(output_format))
-    try:
+    with printing.counted(f'group "{group}"'), ended_by_sigterm():
+        warn_of_missing(options, topics or ())
         with consumer, printing.committing():
             consumer.subscribe(topics or (), pattern=pattern, listener=printing)
             printing.run(max_records)
+
+
+def warn_of_missing(options: ClientOptions, topics: Sequence[str]) -> None:
+    """Say on stderr which topics are not there: a member waits until they are."""
+    if not topics:
+        return
+    with Client(options) as client:
+        there = client.metadata().topics
+    for topic in dict.fromkeys(topics):
+        if topic not in there:
+            say(printable(f'warning: there is no topic "{topic}" yet; waiting until it is created'))
+
+
+class Terminated(BaseException):
+    """SIGTERM came: raised where the command is, as Ctrl-C is."""
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end what runs inside in order, as Ctrl-C does; the command ends well."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        # `timeout` sends it twice, and the last commit must not be cut off
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except Terminated:
+        pass
     finally:
-        say(f'group "{group}": {printing.count} records printed')
+        signal.signal(signal.SIGTERM, before)
 
 
 class Printing(ConsumerRebalanceListener):
@@ -123,16 +164,33 @@ class Printing(ConsumerRebalanceListener):
                 self._commit()
 
     def _print(self, tp: TopicPartition, records: Sequence[ConsumerRecord]) -> None:
-        shown: ConsumerRecord | None = None
+        shown = 0
         try:
             for record in records:
                 self._show(record)
-                shown = record
-                self.count += 1
+                shown += 1
         finally:
-            if shown is not None:
-                sys.stdout.flush()  # nothing is committed that a pipe's other end did not take
-                self._printed[tp] = OffsetAndMetadata(shown.offset + 1, "", shown.leader_epoch)
+            if shown:
+                # nothing counts or is committed that a pipe's other end did not take
+                sys.stdout.flush()
+                last = records[shown - 1]
+                self.count += shown
+                self._printed[tp] = OffsetAndMetadata(last.offset + 1, "", last.leader_epoch)
+
+    @contextmanager
+    def counted(self, group: str) -> Iterator[None]:
+        """Say at the end how many records were printed; an error before the first speaks for
+        itself.
+        """
+        failed = False
+        try:
+            yield
+        except Exception:
+            failed = True
+            raise
+        finally:
+            if self.count or not failed:
+                say(f"{group}: {self.count} records printed")
 
     @contextmanager
     def committing(self) -> Iterator[None]:
