@@ -107,6 +107,16 @@ def test_what_stands_in_the_way_is_exit_code_1_and_names_what_to_accept(
     assert replicate("run")[0] == 2
 
 
+@pytest.mark.parametrize("command", ["status", "groups"])
+@pytest.mark.parametrize("arguments", [(), ("--topic", TOPIC)])
+def test_a_name_that_never_copied_is_exit_code_2(
+    command: str, arguments: tuple[str, ...], replicate: Run
+) -> None:
+    code, rows, err = replicate(command, *arguments)
+    assert (code, rows) == (2, [])
+    assert err == f'parley: the target has no replication "{NAME}"\n'
+
+
 def test_a_cluster_that_is_not_there_is_exit_code_3(
     both: tuple[LocalCluster, LocalCluster], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ from parley.cli.replicate_options import (
     TopicOption,
     TwoWayOption,
     of_name,
+    with_begun,
     with_replication,
 )
 from parley.cli.two_clusters import (
@@ -239,7 +240,7 @@ def status(
     async def work(replication: AsyncReplication) -> list[PartitionStatus]:
         return await replication.status()
 
-    found = run_async(with_replication(both, of_name(name, topic, delivery), work))
+    found = run_async(with_begun(both, of_name(name, topic, delivery), work))
     if not topic:
         found = [one for one in found if one.target_end >= 0]
     print_rows("replicate status", STATUS_COLUMNS, status_rows(found), output_format)
@@ -279,7 +280,7 @@ def groups(
     async def work(replication: AsyncReplication) -> list[GroupOffset]:
         return await replication.translate_groups(group or (), write=execute)
 
-    found = run_async(with_replication(both, of_name(name, topic, delivery), work))
+    found = run_async(with_begun(both, of_name(name, topic, delivery), work))
     rows = [
         {**one._asdict(), "topic": one.partition.topic, "partition": one.partition.partition}
         for one in found

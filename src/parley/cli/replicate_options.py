@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from parley.cli.two_clusters import Sides
+from parley.errors import ConfigError
 
 if TYPE_CHECKING:
     from parley.pipelines.replication import AsyncReplication, ReplicationOptions
@@ -44,6 +45,21 @@ async def with_replication(
 
     async with AsyncReplication(both.source, both.target, options) as replication:
         return await work(replication)
+
+
+async def with_begun(
+    both: Sides, options: ReplicationOptions, work: Callable[[AsyncReplication], Awaitable[T]]
+) -> T:
+    """Return what some work with a replication returns. Raises ConfigError where the target has
+    none of that name.
+    """
+
+    async def checked(replication: AsyncReplication) -> T:
+        if options.offsets_topic not in (await replication.target.metadata()).topics:
+            raise ConfigError(f'the target has no replication "{options.name}"')
+        return await work(replication)
+
+    return await with_replication(both, options, checked)
 
 
 def of_name(
