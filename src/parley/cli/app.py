@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from parley import __version__
 from parley.cli.commands import COMMANDS
 from parley.cli.exit_codes import ExitCode, exit_code_of, is_expected
+from parley.cli.output import flush_output, has_output
 from parley.errors import nearest_hint
 
 if TYPE_CHECKING:
@@ -107,9 +108,14 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code. Expected errors become lines on stderr."""
+    if not has_output():
+        return ExitCode.FAILED
     command = typer.main.get_command(app)
     try:
-        result = command.main(args=arguments, prog_name="parley", standalone_mode=False)
+        try:
+            result = command.main(args=arguments, prog_name="parley", standalone_mode=False)
+        finally:
+            flush_output()
     except BaseException as error:
         return _ended_by(error)
     return int(result) if isinstance(result, int) else ExitCode.OK

@@ -7,7 +7,9 @@ a pipe. Colour follows NO_COLOR and whether stdout is a terminal.
 from __future__ import annotations
 
 import csv
+import io
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -44,6 +46,35 @@ FormatOption = Annotated[
     ),
 ]
 """The type of every command's `--format` option."""
+
+
+def has_output() -> bool:
+    """Return whether there is a stdout, and say so if there is none. What its encoding lacks is
+    escaped from now on; without a stderr messages go nowhere.
+    """
+    if sys.stderr is None:
+        # the first connection would get its descriptor, and messages would be data on stdout
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stdout is None:
+        say("parley: stdout is closed; where its output is not wanted, send it to /dev/null")
+        return False
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return True
+
+
+def flush_output() -> None:
+    """Let stdout take what was printed, while it can still be said that it does not. Raises
+    OSError, and SystemExit where nobody reads on.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # the interpreter tries once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(1) from None
+        raise
 
 
 def print_rows(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +23,8 @@ from parley.errors import (
     UnsupportedVersionError,
     broker_error,
 )
+
+from ...support import GENEROUS_S
 
 
 def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,6 +113,50 @@ def test_help_loads_no_command() -> None:
         "'parley.records') if m in sys.modules]; assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+
+def test_what_stdout_cannot_encode_is_escaped() -> None:
+    done = parley("replicate", "plan", "--help", env={"PYTHONIOENCODING": "latin-1"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"HOST:PORT,\u2026" in done.stdout
+
+
+def test_a_closed_stdout_is_one_line_and_nothing_is_done() -> None:
+    done = parley("consume", "flights", "--group", "g", output=">&-")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "parley: stdout is closed; where its output is not wanted, send it to /dev/null\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("protocol",)])
+def test_a_stdout_that_takes_nothing_is_one_line(arguments: tuple[str, ...]) -> None:
+    done = parley(*arguments, output=">/dev/full")
+    assert (done.returncode, done.stderr) == (1, "parley: [Errno 28] No space left on device\n")
+
+
+def test_a_pipe_that_nobody_reads_is_no_trouble_to_speak_of() -> None:
+    done = parley("protocol", output="| head -n 0")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_a_stderr_messages_do_not_become_data() -> None:
+    done = parley("consume", "flights", output="2>&-")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def parley(
+    *arguments: str, env: Mapping[str, str] | None = None, output: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process. `output` is the shell's word for where its output goes."""
+    return subprocess.run(
+        ["/bin/sh", "-c", f'"$0" -m parley "$@" {output}', sys.executable, *arguments],
+        env=os.environ | {"PYTHONUNBUFFERED": ""} | dict(env or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=GENEROUS_S,
+    )
 
 
 def test_the_module_runs_as_a_program() -> None:
