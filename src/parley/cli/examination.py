@@ -20,6 +20,8 @@ from parley.errors import NotInstalledError
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
 """`missing` costs a feature or speed; `broken`: parley does not work here (exit code 1)."""
+SPARK_MODULE = "pyspark_parley"
+"""What Spark's workers import for format("parley")."""
 SPARK_REMEDY = "pip install 'kafka-parley[spark]'"
 
 
@@ -198,7 +200,7 @@ def spark_finding() -> Finding:
 
 def worker_finding() -> Finding:
     """Return whether the interpreter of Spark's workers would find format("parley") by itself."""
-    from parley.host import interpreter_has, spark_interpreter
+    from parley.host import import_failure, spark_interpreter
 
     interpreter = spark_interpreter()
     chosen = os.environ.get("PYSPARK_PYTHON")
@@ -211,8 +213,16 @@ def worker_finding() -> Finding:
         return Finding(
             "spark workers", MISSING, f"{found}: Spark could start no Python worker", remedy
         )
-    if interpreter_has(interpreter, "pyspark_parley"):
+    failure = import_failure(interpreter, SPARK_MODULE)
+    if failure is None:
         return Finding("spark workers", OK, f"{interpreter} ({named}) has parley")
+    if f"No module named '{SPARK_MODULE}'" not in failure:
+        return Finding(
+            "spark workers",
+            MISSING,
+            f'{interpreter} ({named}) has parley, but format("parley") does not load: {failure}',
+            f"{SPARK_REMEDY}, for {interpreter}",
+        )
     return Finding(
         "spark workers",
         MISSING,

@@ -7,7 +7,7 @@ Map: `java`, `interpreter`, `spark`, `tools` and `descriptors`: what is here, an
 """
 
 from parley.host.descriptors import raise_descriptor_limit
-from parley.host.interpreter import interpreter_has, spark_interpreter
+from parley.host.interpreter import import_failure, interpreter_has, spark_interpreter
 from parley.host.java import (
     JavaHome,
     find_java,
@@ -23,6 +23,7 @@ __all__ = [
     "JavaHome",
     "find_java",
     "find_tool",
+    "import_failure",
     "interpreter_has",
     "java17",
     "make_spark_java_home",

@@ -22,9 +22,21 @@ def spark_interpreter(environ: Mapping[str, str] | None = None) -> str | None:
 
 def interpreter_has(interpreter: str, module: str) -> bool:
     """Return whether an interpreter can import a module. Starts it to find out."""
+    return import_failure(interpreter, module) is None
+
+
+def import_failure(interpreter: str, module: str) -> str | None:
+    """Return why an interpreter cannot import a module, None where it can. Starts it to find
+    out.
+    """
     command = [interpreter, "-c", f"import {module}"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+        done = subprocess.run(
+            command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    said = done.stderr.strip().splitlines()
+    return said[-1] if said else f"exit code {done.returncode}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -226,6 +227,22 @@ def test_workers_without_parley_are_named_with_the_export(
     assert f"there is no {tmp_path / 'absent'} (PYSPARK_PYTHON)" in finding.found
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     assert examination.worker_finding().status == examination.OK
+
+
+def test_workers_whose_parley_does_not_load_are_not_told_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "pyspark.py").write_text("raise ImportError('there is no pyspark')")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, sys.path)]))
+    finding = examination.worker_finding()
+    assert finding == examination.Finding(
+        "spark workers",
+        examination.MISSING,
+        f'{sys.executable} (PYSPARK_PYTHON) has parley, but format("parley") does not load: '
+        "ImportError: there is no pyspark",
+        f"pip install 'kafka-parley[spark]', for {sys.executable}",
+    )
 
 
 def test_a_broken_finding_fails_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

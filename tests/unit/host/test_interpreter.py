@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from parley.host import find_tool, interpreter_has, spark_interpreter
+from parley.host import find_tool, import_failure, interpreter_has, spark_interpreter
 
 
 def executable(path: Path) -> Path:
@@ -28,6 +28,15 @@ def test_a_module_is_looked_for_in_the_other_interpreter(tmp_path: Path) -> None
     assert not interpreter_has(sys.executable, "no_such_module_anywhere")
     assert not interpreter_has(str(executable(tmp_path / "broken")), "json")
     assert not interpreter_has(str(tmp_path / "absent"), "json")
+
+
+def test_it_is_said_why_a_module_cannot_be_imported(tmp_path: Path) -> None:
+    assert import_failure(sys.executable, "json") is None
+    assert import_failure(sys.executable, "nowhere") == (
+        "ModuleNotFoundError: No module named 'nowhere'"
+    )
+    assert import_failure(str(executable(tmp_path / "broken")), "json") == "exit code 3"
+    assert "No such file" in (import_failure(str(tmp_path / "absent"), "json") or "")
 
 
 def test_a_tool_is_looked_for_on_the_given_path(tmp_path: Path) -> None:
