@@ -82,6 +82,17 @@ def test_columns_stand_below_their_names(groups: Run, client: Client) -> None:
     ]
 
 
+def test_the_lag_of_what_is_not_there_is_an_error(groups: Run, client: Client) -> None:
+    code, out, err = groups("lag", "nightly", "--topic", f"{TOPIC}:0,99")
+    assert (code, out) == (1, "")
+    assert f'"{TOPIC}" has no partition 99; it has {PARTITIONS} partitions' in err
+    code, out, err = groups("lag", "nightly", "--topic", f"{TOPIC}:4")
+    assert (code, err) == (
+        0,
+        'group "nightly": lag unknown in 1 partition without a committed offset or a leader\n',
+    )
+
+
 def test_list_and_describe(groups: Run, client: Client) -> None:
     code, out, _ = groups("list", "--state", "empty", "--format", "json")
     (row,) = json.loads(out)["rows"]
@@ -97,8 +108,11 @@ def test_list_and_describe(groups: Run, client: Client) -> None:
     ]
     code, out, _ = groups("describe", "nightly", "--format", "jsonl")
     assert json.loads(out)["members"] == 0
-    code, _, err = groups("describe", "nightly", "absent")
-    assert code == 1
+    code, out, err = groups("describe", "nightly", "absent", "--format", "jsonl")
+    assert (code, json.loads(out)["group"]) == (1, "nightly")
+    assert "absent" in err
+    code, out, err = groups("describe", "absent")
+    assert (code, out) == (1, "")
     assert "absent" in err
     code, _, err = groups("list", "--state", "Stabel")
     assert code == 2

@@ -19,7 +19,8 @@ from parley.cli.connecting import (
 from parley.cli.output import FormatOption, OutputFormat, print_rows, say, table, wide_console
 from parley.cli.partition_texts import read_partitions
 from parley.client import Client, PartitionLag
-from parley.errors import ConfigError
+from parley.errors import ConfigError, broker_error
+from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
 from parley.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -81,15 +82,20 @@ def lag(
 
 
 def partitions_of(client: Client, texts: Sequence[str]) -> list[TopicPartition]:
-    """Return the partitions that `--topic` names; of a topic without numbers all that it has."""
+    """Return the partitions that `--topic` names; of a topic without numbers all that it has.
+
+    Raises UnknownTopicOrPartitionError for what is not there.
+    """
     named = [read_partitions(text) for text in texts]
-    whole = [topic for topic, indexes in named if indexes is None]
-    topics = client.metadata(whole).topics if whole else {}
-    found = [
-        TopicPartition(topic, index)
-        for topic, indexes in named
-        for index in (sorted(topics[topic].partitions) if indexes is None else indexes)
-    ]
+    topics = client.metadata(list(dict.fromkeys(topic for topic, _ in named))).topics
+    found = []
+    for topic, indexes in named:
+        there = topics[topic].partitions
+        for index in sorted(there) if indexes is None else indexes:
+            if index not in there:
+                text = f'"{topic}" has no partition {index}; it has {_partitions(len(there))}'
+                raise broker_error(UNKNOWN_TOPIC_OR_PARTITION, text)
+            found.append(TopicPartition(topic, index))
     return list(dict.fromkeys(found))
 
 
@@ -146,8 +152,14 @@ def summary(found: Lags) -> str:
     """Return a line about all partitions."""
     known = [one.lag for one in found.values() if one.lag is not None]
     unknown = len(found) - len(known)
-    text = f"lag {sum(known)} in {len(found)} partition{'' if len(found) == 1 else 's'}"
-    return f"{text}, {unknown} of them without a committed offset or a leader" if unknown else text
+    if not unknown:
+        return f"lag {sum(known)} in {_partitions(len(found))}"
+    why = f"unknown in {_partitions(unknown)} without a committed offset or a leader"
+    return f"lag {sum(known)} in {_partitions(len(known))}, {why}" if known else f"lag {why}"
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition{'' if count == 1 else 's'}"
 
 
 def _row(tp: TopicPartition, found: PartitionLag) -> dict[str, object]:

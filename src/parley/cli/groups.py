@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -18,7 +20,7 @@ from parley.cli.group_reset import reset_offsets
 from parley.cli.output import FormatOption, print_rows, say
 from parley.cli.partition_texts import write_partitions
 from parley.client import Client, GroupDescription, MemberDescription
-from parley.errors import ConfigError, printable
+from parley.errors import BrokerError, ConfigError, printable
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -83,7 +85,9 @@ def describe(
 ) -> None:
     """Show how groups stand: state, assignor, members, coordinator."""
     with Client(client_options(bootstrap_server, timeout_ms, release, command_config)) as client:
-        found = client.describe_groups(group)
+        found, failure = _described(client, group)
+    if failure is not None and not found:
+        raise failure
     if members:
         rows = [_member_row(one, member) for one in found.values() for member in one.members]
         print_rows("groups describe --members", MEMBER_COLUMNS, rows, output_format)
@@ -94,6 +98,8 @@ def describe(
             [_state_row(one) for one in found.values()],
             output_format,
         )
+    if failure is not None:
+        raise failure
 
 
 app.command("lag")(lag)
@@ -140,6 +146,20 @@ def remove_member(
         say(printable(f"{name} ({one.client_id} at {one.host}) is out; it had {had}"))
     if not removed:
         say(f'group "{group}" has no members')
+
+
+def _described(
+    client: Client, names: Sequence[str]
+) -> tuple[dict[str, GroupDescription], BrokerError | None]:
+    """Return how groups stand, and why not all of them are there."""
+    try:
+        return client.describe_groups(names), None
+    except BrokerError as error:
+        found: dict[str, GroupDescription] = {}
+        for name in dict.fromkeys(names):
+            with suppress(BrokerError):
+                found |= client.describe_groups([name])
+        return found, error
 
 
 def _state_row(group: GroupDescription) -> dict[str, object]:

@@ -73,7 +73,11 @@ def test_in_a_pipe_the_columns_are_named_once(capsys: pytest.CaptureFixture[str]
 def test_the_summary_counts_what_is_known() -> None:
     assert (
         summary(looks(7)())
-        == "lag 7 in 2 partitions, 1 of them without a committed offset or a leader"
+        == "lag 7 in 1 partition, unknown in 1 partition without a committed offset or a leader"
+    )
+    assert (
+        summary({TopicPartition("t", index): PartitionLag(None, 3) for index in range(2)})
+        == "lag unknown in 2 partitions without a committed offset or a leader"
     )
     assert (
         summary({TopicPartition("t", 0): PartitionLag(OffsetAndMetadata(1), 3)})
