@@ -165,9 +165,10 @@ def test_a_file_of_javas_tool_and_an_offset_outside_of_the_log(
 
 
 def test_a_group_that_does_not_exist_is_made_by_a_reset(groups: Run, client: Client) -> None:
-    code, _, err = groups("reset-offsets", "fresh", "--to-latest", "--all-topics", "--execute")
-    assert code == 0
-    assert "name the partitions with --topic" in err
+    for arguments in ([], ["--execute"]):
+        code, out, err = groups("reset-offsets", "fresh", "--to-latest", "--all-topics", *arguments)
+        assert (code, out) == (1, "")
+        assert 'group "fresh" has committed nothing, or does not exist' in err
     assert (
         groups("reset-offsets", "fresh", "--to-latest", "--topic", f"{TOPIC}:0", "--execute")[0]
         == 0

@@ -92,7 +92,7 @@ def reset_offsets(
     with Client(client_options(bootstrap_server, timeout_ms, release, command_config)) as client:
         check_members(client, group, execute=execute)
         wanted = list(listed) or (
-            partitions_of(client, topic) if topic else list(client.list_group_offsets(group))
+            partitions_of(client, topic) if topic else committed_by(client, group)
         )
         moves = plan(reset, known_of(client, group, wanted, timestamp_ms), listed)
         if execute:
@@ -101,10 +101,7 @@ def reset_offsets(
     for move in moves:
         if move.asked is not None:
             say(f"{move.partition}: there is no offset {move.asked}; {move.new} is the nearest")
-    if not moves:
-        say(f'group "{group}" has committed nothing: name the partitions with --topic')
-    else:
-        say("written" if execute else "nothing is written; --execute writes it")
+    say("written" if execute else "nothing is written; --execute writes it")
 
 
 def read_file(path: Path) -> dict[TopicPartition, int]:
@@ -150,6 +147,17 @@ def _described(client: Client, group: str) -> GroupDescription | None:
         return client.describe_groups([group])[group]
     except GroupIdNotFoundError:
         return None
+
+
+def committed_by(client: Client, group: str) -> list[TopicPartition]:
+    """Return the partitions that a group has committed. Raises KafkaError where there are none."""
+    found = list(client.list_group_offsets(group))
+    if not found:
+        raise KafkaError(
+            f'group "{group}" has committed nothing, or does not exist: name the partitions with '
+            "--topic; `parley groups list` shows the groups"
+        )
+    return found
 
 
 def known_of(
