@@ -153,7 +153,7 @@ def test_a_file_of_javas_tool_and_an_offset_outside_of_the_log(
     groups: Run, client: Client, tmp_path: Path
 ) -> None:
     path = tmp_path / "offsets.csv"
-    path.write_text(f"{TOPIC},1,7\n{TOPIC},4,99\n")
+    path.write_text(f"{TOPIC},1,7\n{TOPIC},4,99\n", encoding="utf-8-sig")  # as Excel writes it
     code, _, err = groups("reset-offsets", "nightly", "--from-file", str(path), "--execute")
     assert code == 0
     assert f"{TOPIC}-4: there is no offset 99; 10 is the nearest" in err

@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         from parley.cli.app import main as run
+    except KeyboardInterrupt:
+        return 130
     except ModuleNotFoundError as error:
         if error.name not in {"parley.cli.app", "typer", "rich"}:
             raise

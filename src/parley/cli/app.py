@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from typer._click import Command as CliCommand, Context, HelpFormatter
     from typer._click.shell_completion import CompletionItem
 
+LIKENESS = 0.6
+"""Of a command's name to what was typed: short words have many letters in common by chance."""
 OPTIONS = (
     ("--version", "Show the version and exit."),
     (
@@ -52,7 +54,8 @@ class LazyGroup(TyperGroup):
         self, ctx: Context, args: list[str]
     ) -> tuple[str | None, CliCommand | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f'there is no command "{args[0]}".{nearest_hint(args[0], COMMANDS)}')
+            hint = nearest_hint(args[0], COMMANDS, LIKENESS)
+            ctx.fail(f'there is no command "{args[0]}".{hint}')
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:

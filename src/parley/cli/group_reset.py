@@ -107,7 +107,7 @@ def reset_offsets(
 def read_file(path: Path) -> dict[TopicPartition, int]:
     """Return the offsets of a file. Raises ConfigError when it cannot be read."""
     try:
-        with path.open(encoding="utf-8", newline="") as lines:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
             return read_offsets(str(path), lines)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error

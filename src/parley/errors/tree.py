@@ -273,7 +273,7 @@ def printable(text: str, most_chars: int = 500) -> str:
     )
 
 
-def nearest_hint(name: str, known: Iterable[str]) -> str:
+def nearest_hint(name: str, known: Iterable[str], likeness: float = 0.5) -> str:
     """Return ` Did you mean "x"?` for the known name closest to `name`, or an empty string."""
-    found = difflib.get_close_matches(name[:200], list(known), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(name[:200], list(known), n=1, cutoff=likeness)
     return f' Did you mean "{found[0]}"?' if found else ""

@@ -49,6 +49,26 @@ def test_an_unknown_command_is_a_usage_error_that_names_the_nearest(
     assert 'there is no command "docter". Did you mean "doctor"?' in err
 
 
+def test_a_command_that_is_like_none_has_no_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bogus"]) == ExitCode.USAGE
+    err = capsys.readouterr().err
+    assert 'there is no command "bogus".' in err
+    assert "Did you mean" not in err
+
+
+def test_ctrl_c_while_the_command_line_loads_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            if name == "parley.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "parley.cli.app")
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    assert main(["--help"]) == ExitCode.INTERRUPTED
+
+
 def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--fromat", "json"]) == ExitCode.USAGE
     assert "--fromat" in capsys.readouterr().err
