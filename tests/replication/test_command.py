@@ -107,6 +107,24 @@ def test_what_stands_in_the_way_is_exit_code_1_and_names_what_to_accept(
     assert replicate("run")[0] == 2
 
 
+def test_what_accepting_cannot_help_has_another_remedy(
+    both: tuple[LocalCluster, LocalCluster], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, _ = both
+    with LocalCluster(1, "0.9") as old:
+        plan = ["replicate", "plan", *sides((source, old)), "--topic", TOPIC]
+        assert main(plan) == 1
+        err = capsys.readouterr().err
+        assert "--accept" not in err
+        assert "create-topics stands in the way: create the topics in the target\n" in err
+        assert "exactly-once stands in the way: give --delivery at-least-once\n" in err
+        old.create_topic(TOPIC, partitions=PARTITIONS)
+        plan += ["--delivery", "at-least-once"]
+        assert main(plan) == 1
+        assert capsys.readouterr().err == "headers stands in the way: give --headers drop\n"
+        assert main([*plan, "--headers", "drop"]) == 0
+
+
 @pytest.mark.parametrize("command", ["status", "groups"])
 @pytest.mark.parametrize("arguments", [(), ("--topic", TOPIC)])
 def test_a_name_that_never_copied_is_exit_code_2(

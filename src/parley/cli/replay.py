@@ -25,6 +25,7 @@ from parley.cli.two_clusters import (
     ended_by_signals,
     missing_timestamp,
     plan_rows,
+    say_what_stops,
     sides,
     status_rows,
 )
@@ -169,8 +170,7 @@ def plan(
     found: ReplayPlan = run_async(_with(both, options, work))
     print_rows("replay plan", PLAN_COLUMNS, list(_plan_rows(found)), output_format)
     if stopping := found.stopping(options.accept):
-        codes = " ".join(f"--accept {code}" for code in sorted({one.code for one in stopping}))
-        say(f"this stands in the way; to go on all the same: {codes}")
+        say_what_stops(stopping)
         raise typer.Exit(ExitCode.FAILED)
 
 

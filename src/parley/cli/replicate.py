@@ -33,6 +33,7 @@ from parley.cli.two_clusters import (
     ended_by_signals,
     missing_timestamp,
     plan_rows,
+    say_what_stops,
     sides,
     status_rows,
 )
@@ -116,8 +117,7 @@ def plan(
     found: Plan = run_async(with_replication(both, options, work))
     print_rows("replicate plan", PLAN_COLUMNS, list(plan_rows(found)), output_format)
     if stopping := found.stopping(options.accept):
-        codes = " ".join(f"--accept {code}" for code in sorted({one.code for one in stopping}))
-        say(f"this stands in the way; to go on all the same: {codes}")
+        say_what_stops(stopping)
         raise typer.Exit(ExitCode.FAILED)
     if not (found.create or found.add_partitions):
         say("the target has all topics and partitions")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -16,11 +16,12 @@ import typer
 
 from parley.cli.completion import complete_releases
 from parley.cli.connecting import client_options
+from parley.cli.output import say
 from parley.client import ClientOptions
 
 if TYPE_CHECKING:
     from parley.pipelines.replay import ReplayStatus
-    from parley.pipelines.replication import PartitionStatus, Plan
+    from parley.pipelines.replication import Finding, PartitionStatus, Plan
 
 SourceOption = Annotated[
     str,
@@ -70,6 +71,16 @@ AcceptOption = Annotated[
     list[str] | None,
     typer.Option(metavar="CODE", help="Go on despite a finding of `plan`. Repeatable."),
 ]
+
+
+REMEDIES = {
+    "add-partitions": "add the partitions in the target",
+    "create-topics": "create the topics in the target",
+    "exactly-once": "give --delivery at-least-once",
+    "headers": "give --headers drop",
+    "name": "leave the topic out",
+}
+"""What helps where accepting does not: the target refuses it all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +149,16 @@ def plan_rows(found: Plan) -> Iterator[dict[str, object]]:
         yield {"topic": name, "kind": "add-partitions", "stops": False, "what": text}
     for one in (*found.rights, *found.findings):
         yield {"topic": one.topic, "kind": one.code, "stops": one.stops, "what": one.text}
+
+
+def say_what_stops(stopping: Iterable[Finding]) -> None:
+    """Say what helps against findings that stand in the way: which to accept, what else to do."""
+    codes = sorted({one.code for one in stopping})
+    for code in codes:
+        if code in REMEDIES:
+            say(f"{code} stands in the way: {REMEDIES[code]}")
+    if accepted := " ".join(f"--accept {code}" for code in codes if code not in REMEDIES):
+        say(f"this stands in the way; to go on all the same: {accepted}")
 
 
 def status_rows(
