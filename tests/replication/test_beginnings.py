@@ -1,4 +1,4 @@
-"""Where a replication begins, and that neither a later start nor trouble makes it begin anew."""
+"""Where a replication begins, and that neither a later start nor trouble makes it begin again."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ of a forerunner is missed, whatever a leader that was elected just now believes 
 
 The first start also writes where partitions begin, if that is not with the source's first record,
 and one with the key `settled` beside it: what comes later begins with its first record, and a
-partition of which nothing was copied yet is not begun anew by another start.
+partition of which nothing was copied yet does not begin again with another start.
 """
 
 from __future__ import annotations
