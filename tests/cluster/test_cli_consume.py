@@ -168,10 +168,10 @@ def owners(client: Client) -> set[str]:
     ("arguments", "said"),
     [
         ([TOPIC], "--group is missing"),
-        (["--group", GROUP], "name topics, or give --pattern"),
-        ([TOPIC, "--group", GROUP, "--pattern", "f.*"], "name topics, or give --pattern"),
+        (["--group", GROUP], "give either topics or --pattern"),
+        ([TOPIC, "--group", GROUP, "--pattern", "f.*"], "give either topics or --pattern"),
         ([TOPIC, "--group", GROUP, "--format", "json"], "give --format jsonl instead of json"),
-        ([TOPIC, "--group", GROUP, "--group-protocol", "modern"], "group_protocol"),
+        ([TOPIC, "--group", GROUP, "--group-protocol", "modern"], "--group-protocol modern"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments: list[str], said: str, consume: Run) -> None:

@@ -257,6 +257,6 @@ def test_what_a_release_lacks_ends_with_4_and_says_what_to_do(
         assert main(reset) == 0
         for arguments in (["list", "--state", "Stable"], ["delete", "g"], ["lag", "g"]):
             assert main(["groups", *arguments, "-b", old.bootstrap_servers]) == 4
-        assert "parley: name the partitions" in capsys.readouterr().err
+        assert "parley: give --topic TOPIC" in capsys.readouterr().err
         assert main(["groups", "lag", "g", "--topic", TOPIC, "-b", old.bootstrap_servers]) == 0
         assert capsys.readouterr().out.splitlines()[2] == f"{TOPIC}\t1\t0\t0\t0\t-\t-\t-"

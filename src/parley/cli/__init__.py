@@ -11,7 +11,8 @@ Map: `app` finds commands in the table `commands`; `output`, `exit_codes`, `comp
 `connecting` are shared. What is no command and stands beside one: `examination` and
 `spark_examination` find out for `doctor`; `cluster_settings`, `cluster_security` and `cluster_ctl`
 belong to `cluster`; `group_lag` and `group_reset`, with `reset_plan`, to `groups`,
-`replicate_options` to `replicate`; `partition_texts` writes and reads `flights:0-2`.
+`replicate_options` to `replicate`; `partition_texts` writes and reads `flights:0-2`, and
+`option_texts` gives errors the names of the command line.
 """
 
 from __future__ import annotations

@@ -124,6 +124,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(result) if isinstance(result, int) else ExitCode.OK
 
 
+def plainly(message: str) -> str:
+    """Return what the parser says of a value without its own words for it.
+
+    >>> plainly("Value error, 'xml' is not one of 'csv', 'json'.")
+    "'xml' is not one of 'csv', 'json'."
+    >>> plainly("Input should be a valid integer, unable to parse string as an integer")
+    'it has to be a valid integer'
+    """
+    text = message.removeprefix("Value error, ")
+    should, found, wanted = text.partition("Input should be ")
+    return text if should or not found else f"it has to be {wanted.partition(', unable')[0]}"
+
+
 def _ended_by(error: BaseException) -> int:
     """Report what ended a command and return the exit code."""
     if isinstance(error, SystemExit):
@@ -132,6 +145,9 @@ def _ended_by(error: BaseException) -> int:
         return ExitCode.INTERRUPTED
     show = getattr(error, "show", None)
     if callable(show):  # usage errors of the parser bring their own text and code
+        message = getattr(error, "message", None)
+        if isinstance(message, str):
+            error.message = plainly(message)  # type: ignore[attr-defined]
         show()
         return int(getattr(error, "exit_code", ExitCode.USAGE))
     if not is_expected(error):

@@ -21,6 +21,7 @@ from parley.cli.connecting import (
     PinnedReleaseOption,
     client_options,
 )
+from parley.cli.option_texts import own_option_names
 from parley.cli.output import OutputFormat, print_lines, print_rows, say
 from parley.client import (
     Client,
@@ -40,6 +41,7 @@ COMMIT_EVERY_S = 5
 
 # size: every option of the command line is a parameter, given by its name
 @app.command()
+@own_option_names()
 def consume(
     topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", hidden=True)] = None,
     group: Annotated[
@@ -91,7 +93,7 @@ def consume(
     if not group:
         raise ConfigError("--group is missing: consume reads as a member of a group")
     if bool(topics) == (pattern is not None):
-        raise ConfigError("name topics, or give --pattern")
+        raise ConfigError("give either topics or --pattern, which stands for them")
     options = client_options(bootstrap_server, timeout_ms, release, command_config)
     consumer = Consumer(
         **{field.name: getattr(options, field.name) for field in dataclasses.fields(options)},

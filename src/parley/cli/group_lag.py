@@ -19,7 +19,7 @@ from parley.cli.connecting import (
 from parley.cli.output import FormatOption, OutputFormat, print_rows, say, table, wide_console
 from parley.cli.partition_texts import read_partitions
 from parley.client import Client, PartitionLag
-from parley.errors import ConfigError, broker_error
+from parley.errors import ConfigError, UnsupportedVersionError, broker_error
 from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
 from parley.types import TopicPartition
 
@@ -70,13 +70,18 @@ def lag(
         raise ConfigError("--watch prints no single document: give --format jsonl")
     with Client(client_options(bootstrap_server, timeout_ms, release, command_config)) as client:
         wanted = partitions_of(client, topic) if topic else None
-        if watch:
-            watch_lag(
-                lambda: client.group_lag(group, wanted),
-                output_format,
-                lambda: time.sleep(interval_ms / 1_000),
-            )
-        found = client.group_lag(group, wanted)
+        try:
+            if watch:
+                watch_lag(
+                    lambda: client.group_lag(group, wanted),
+                    output_format,
+                    lambda: time.sleep(interval_ms / 1_000),
+                )
+            found = client.group_lag(group, wanted)
+        except UnsupportedVersionError as error:
+            if wanted is None:
+                error.add_note("give --topic TOPIC, or --topic TOPIC:0,1 for some partitions")
+            raise
     print_rows("groups lag", COLUMNS, [_row(tp, one) for tp, one in found.items()], output_format)
     say(f'group "{group}": {summary(found)}')
 

@@ -9,6 +9,7 @@ import typer
 
 from parley.cli.connecting import CallTimeoutOption, run as run_async
 from parley.cli.exit_codes import ExitCode
+from parley.cli.option_texts import own_option_names
 from parley.cli.output import FormatOption, print_rows, say
 from parley.cli.reset_plan import read_datetime
 from parley.cli.two_clusters import (
@@ -110,6 +111,7 @@ def replay() -> None:
 
 # size: every option of the command line is a parameter, given by its name
 @app.command()
+@own_option_names()
 def plan(
     source: SourceOption,
     name: NameOption,
@@ -141,6 +143,7 @@ def plan(
     """
     from parley.pipelines.replay import ReplayOptions
 
+    check_place(to, dead_letters=dead_letters)
     options = ReplayOptions(
         name=name,
         topic=topic,
@@ -176,6 +179,7 @@ def plan(
 
 # size: every option of the command line is a parameter, given by its name
 @app.command()
+@own_option_names()
 def run(
     source: SourceOption,
     name: NameOption,
@@ -221,6 +225,7 @@ def run(
     from parley.client import ProduceOptions
     from parley.pipelines.replay import ReplayOptions
 
+    check_place(to, dead_letters=dead_letters)
     options = ReplayOptions(
         name=name,
         topic=topic,
@@ -264,6 +269,7 @@ def run(
 
 # size: every option of the command line is a parameter, given by its name
 @app.command()
+@own_option_names()
 def status(
     source: SourceOption,
     name: NameOption,
@@ -295,6 +301,14 @@ def status(
 
 
 # -- inside ----------------------------------------------------------------------------------------
+
+
+def check_place(to: str | None, *, dead_letters: bool) -> None:
+    """Raise ConfigError unless it is said, once, where records go."""
+    if (to is None) != dead_letters:
+        raise ConfigError(
+            "give either --to TOPIC or --dead-letters, which go back where they came from"
+        )
 
 
 def read_rate(text: str) -> float:

@@ -8,6 +8,7 @@ import typer
 
 from parley.cli.connecting import CallTimeoutOption, ExecuteOption, run as run_async
 from parley.cli.exit_codes import ExitCode
+from parley.cli.option_texts import own_option_names
 from parley.cli.output import FormatOption, print_rows, say
 from parley.cli.replicate_moving import cutover, verify
 from parley.cli.replicate_options import (
@@ -15,6 +16,7 @@ from parley.cli.replicate_options import (
     PatternOption,
     TopicOption,
     TwoWayOption,
+    check_wanted,
     of_name,
     with_begun,
     with_replication,
@@ -71,6 +73,7 @@ def replicate() -> None:
 
 # size: every option of the command line is a parameter, given by its name
 @app.command()
+@own_option_names()
 def plan(
     source: SourceOption,
     target: TargetOption,
@@ -95,6 +98,7 @@ def plan(
     """
     from parley.pipelines.replication import ReplicationOptions
 
+    check_wanted(topic, topics_pattern)
     options = ReplicationOptions(
         name=name,
         topics=topic or (),
@@ -125,6 +129,7 @@ def plan(
 
 # size: every option of the command line is a parameter, given by its name
 @app.command()
+@own_option_names()
 def run(
     source: SourceOption,
     target: TargetOption,
@@ -178,6 +183,7 @@ def run(
     from parley.client import ProduceOptions
     from parley.pipelines.replication import ReplicationOptions
 
+    check_wanted(topic, topics_pattern)
     options = ReplicationOptions(
         name=name,
         topics=topic or (),
@@ -217,6 +223,7 @@ def run(
 
 # size: every option of the command line is a parameter, given by its name
 @app.command()
+@own_option_names()
 def status(
     source: SourceOption,
     target: TargetOption,
@@ -249,6 +256,7 @@ def status(
 
 # size: every option of the command line is a parameter, given by its name
 @app.command()
+@own_option_names()
 def groups(
     source: SourceOption,
     target: TargetOption,

@@ -9,6 +9,7 @@ import typer
 
 from parley.cli.connecting import CallTimeoutOption, ExecuteOption, run as run_async
 from parley.cli.exit_codes import ExitCode
+from parley.cli.option_texts import own_option_names
 from parley.cli.output import FormatOption, print_rows, say
 from parley.cli.replicate_options import NameOption, TopicOption, of_name, with_replication
 from parley.cli.two_clusters import (
@@ -34,6 +35,7 @@ CUTOVER_COLUMNS = ("step", "state", "what")
 
 
 # size: every option of the command line is a parameter, given by its name
+@own_option_names()
 def verify(
     source: SourceOption,
     target: TargetOption,
@@ -85,6 +87,7 @@ def verify(
 
 
 # size: every option of the command line is a parameter, given by its name
+@own_option_names()
 def cutover(
     source: SourceOption,
     target: TargetOption,

@@ -37,6 +37,14 @@ TwoWayOption = Annotated[
 ]
 
 
+def check_wanted(topic: Sequence[str] | None, topics_pattern: str | None) -> None:
+    """Raise ConfigError where it is not said what to copy."""
+    if not topic and topics_pattern is None:
+        raise ConfigError(
+            "give --topic TOPIC or --topics-pattern REGEX: it is not said what to replicate"
+        )
+
+
 async def with_replication(
     both: Sides, options: ReplicationOptions, work: Callable[[AsyncReplication], Awaitable[T]]
 ) -> T:

@@ -16,6 +16,7 @@ import typer
 
 from parley.cli.completion import complete_releases
 from parley.cli.connecting import client_options
+from parley.cli.option_texts import in_options
 from parley.cli.output import say
 from parley.client import ClientOptions
 
@@ -148,7 +149,12 @@ def plan_rows(found: Plan) -> Iterator[dict[str, object]]:
         text = f"partitions up to {count}"
         yield {"topic": name, "kind": "add-partitions", "stops": False, "what": text}
     for one in (*found.rights, *found.findings):
-        yield {"topic": one.topic, "kind": one.code, "stops": one.stops, "what": one.text}
+        yield {
+            "topic": one.topic,
+            "kind": one.code,
+            "stops": one.stops,
+            "what": in_options(one.text),
+        }
 
 
 def say_what_stops(stopping: Iterable[Finding]) -> None:

@@ -17,6 +17,7 @@ from parley.cli.connecting import (
     client_options,
 )
 from parley.cli.exit_codes import ExitCode
+from parley.cli.option_texts import own_option_names
 from parley.cli.output import FormatOption, OutputFormat, print_document, print_rows, say
 from parley.client import Client
 from parley.errors import ConfigError, printable
@@ -144,13 +145,14 @@ def verify(
             )
         against_bootstrap_server, against_command_config = bootstrap_server, command_config
         against_release = release
-    options = VerifyOptions(
-        isolation_level=READ_UNCOMMITTED if read_uncommitted else READ_COMMITTED,
-        ignore_timestamps=ignore_timestamps,
-        latest_per_key=latest_per_key,
-        ignore_tombstones=ignore_tombstones,
-        from_later_beginning=from_later_beginning,
-    )
+    with own_option_names():
+        options = VerifyOptions(
+            isolation_level=READ_UNCOMMITTED if read_uncommitted else READ_COMMITTED,
+            ignore_timestamps=ignore_timestamps,
+            latest_per_key=latest_per_key,
+            ignore_tombstones=ignore_tombstones,
+            from_later_beginning=from_later_beginning,
+        )
     one = client_options(bootstrap_server, timeout_ms, release, command_config)
     other = client_options(
         against_bootstrap_server, timeout_ms, against_release, against_command_config

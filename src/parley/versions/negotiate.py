@@ -14,7 +14,7 @@ from parley.errors import RemoteProtocolError, UnsupportedVersionError
 from parley.schema import ApiKey, VersionRange
 from parley.versions.features import FEATURES, Feature
 from parley.versions.ranges import CLIENT_RANGES, MUST_NOT_USE, MustNotUse, usable_range
-from parley.versions.releases import first_release, release
+from parley.versions.releases import first_release, release, release_line
 
 if TYPE_CHECKING:
     from parley.messages import ApiVersionsResponse
@@ -214,11 +214,8 @@ class BrokerVersions:
         asked = asked or allowed
         theirs = self.ranges.get(api_key)
         name = api_name(api_key)
-        since = (
-            FEATURES[feature].first_release
-            if feature
-            else first_release(api_key, asked.min if asked else 0)
-        )
+        measured = None if feature else first_release(api_key, asked.min if asked else 0)
+        since = FEATURES[feature].first_release if feature else measured and release_line(measured)
         can = f"has versions {theirs}" if theirs is not None else "does not have it"
         use = f" for {feature.value}" if feature is not None else ""
         remedy = f" Kafka {since} is the first release that can." if since else ""

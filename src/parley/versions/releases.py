@@ -101,6 +101,16 @@ def first_release(api_key: int, version: int = 0) -> str | None:
     return None
 
 
+def release_line(name: str) -> str:
+    """Return the line that a release belongs to: what people name, whose patches speak the same.
+
+    >>> release_line("0.10.2.2"), release_line("1.1.1"), release_line("2.4")
+    ('0.10.2', '1.1', '2.4')
+    """
+    parts = name.split(".")
+    return ".".join(parts[: 3 if parts[0] == "0" else 2])
+
+
 def _release(name: str, entry: Mapping[str, object]) -> Release:
     apis, supported, finalized = (
         entry["apis"],

@@ -75,6 +75,21 @@ def test_an_unknown_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--max-records", "ten", "'--max-records': it has to be a valid integer\n"),
+        ("--max-records", "0", "'--max-records': it has to be greater than or equal to 1\n"),
+        ("--format", "xml", "'--format': 'xml' is not one of 'table', 'json', 'jsonl', 'csv'.\n"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_in_plain_words(
+    option: str, value: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["consume", "flights", option, value]) == ExitCode.USAGE
+    assert capsys.readouterr().err.endswith(f"Invalid value for {said}")
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [
         (ConfigError("x"), 2),

@@ -229,7 +229,7 @@ def test_workers_without_parley_are_named_with_the_export(
     assert examination.worker_finding().status == examination.OK
 
 
-def test_of_workers_whose_parley_does_not_load_it_is_said_why(
+def test_workers_whose_parley_does_not_load_need_not_install_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "pyspark.py").write_text("raise ImportError('there is no pyspark')")
