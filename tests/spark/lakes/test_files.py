@@ -8,6 +8,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from parley.errors import ConfigError
+from parley.errors import ConfigError, LakeError
 from parley.spark.lakes import folders
 from parley.spark.lakes.delta import open_in_store
 from parley.spark.lakes.files import Layout, TaskWriter
@@ -188,6 +189,40 @@ def test_files_go_through_delta_rs_where_the_table_is_in_a_store(
     assert file.path.startswith("text=a/part-00000-")
     assert (tmp_path / file.path).stat().st_size == file.size
     assert pq.ParquetFile(tmp_path / file.path).read().to_pylist() == [{"number": 1, "float": None}]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    table = tmp_path / "file" / "table"
+    expected = rf"the folder {table} of the table did not take the file part-.*correct the path"
+    with pytest.raises(LakeError, match=expected):
+        write(table, [{"number": 1}])
+
+
+def test_a_disk_that_fills_while_a_file_is_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def write(self, data: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        def flush(self) -> None: ...
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(Folder, "_begun", lambda self, name: Full())
+    with pytest.raises(LakeError, match=r"did not take the file .*No space left on device"):
+        write(tmp_path, [{"number": 1}])
+
+
+def test_what_a_store_says_is_shown_without_secrets() -> None:
+    def refused(path: str, storage: Mapping[str, str], name: str) -> Any:
+        raise RuntimeError(f"403 for {storage['aws_secret_access_key']}")
+
+    folder = Folder("s3://lake/table", {"aws_secret_access_key": "hidden"}, refused)
+    with pytest.raises(
+        LakeError, match=r"the store s3://lake/table .*RuntimeError: 403 for \*\*\*"
+    ):
+        folder.create("file")
 
 
 def test_a_task_without_rows_writes_no_file(tmp_path: Path) -> None:

@@ -186,6 +186,12 @@ def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
         query.run(0, BATCHES[0])
 
 
+def test_a_warehouse_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "warehouse").touch()
+    with pytest.raises(LakeError, match=rf"table {NAME} cannot be made: .*warehouse says where"):
+        Query(tmp_path).run(0, BATCHES[0])
+
+
 def test_a_catalog_that_cannot_be_had_is_named_without_its_secrets(tmp_path: Path) -> None:
     query = Query(
         tmp_path, options={"catalog.type": "rest", "catalog.uri": "http://u:hush-pass@x:y"}

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from parley.errors import ConfigError, DataLossError, LakeError, NotInstalledError
+from parley.errors import ConfigError, DataLossError, KafkaError, LakeError, NotInstalledError
 from parley.spark.lakes.columns import Column, Fit, as_new_table, check_columns, fit
 from parley.spark.lakes.iceberg_columns import (
     ICEBERG,
@@ -123,6 +123,16 @@ class IcebergLake(Lake["Table"]):
                 self._add_columns(table, fitted.added)
             except (CommitFailedException, TableAlreadyExistsError) as error:
                 log.info("%s: another writer was faster: %s", self._where, self._said(error))
+            except KafkaError:
+                raise
+            except Exception as error:
+                change = "made" if table is None else "given the rows' new columns"
+                raise LakeError(
+                    f"the table {self._where} cannot be {change}: {self._said(error)}. Nothing was "
+                    "written. The catalog or the place of the table's files refused it: look at "
+                    "the options catalog.* (catalog.warehouse says where new tables go), at the "
+                    "rights and the room there, and start the query again"
+                ) from error
         raise LakeError(
             f"the table {self._where} was changed by others {TRIES} times while columns were "
             "added. Nothing was written. Start the query again"

@@ -102,7 +102,7 @@ class Lake(ABC, Generic[T]):
                 return False
             if batch.written.passed_over:
                 raise LakeError(
-                    f"batch {_number(batch)} stood in the table {self._where} when it was planned "
+                    f"{_named(batch)} stood in the table {self._where} when it was planned "
                     "and does not any more: was the table replaced? Nothing was written; the query "
                     "writes the batch when it is started again"
                 )
@@ -122,7 +122,7 @@ class Lake(ABC, Generic[T]):
                     return True
                 if not left or not self._is_conflict(error):
                     raise LakeError(
-                        f"the table {self._where} did not take batch {_number(batch)}: "
+                        f"the table {self._where} did not take {_named(batch)}: "
                         f"{self._said(error)}. Nothing of it can be seen. Correct the cause and "
                         "start the query again; files that were written are removed by "
                         f"{self.CLEANS}"
@@ -132,8 +132,8 @@ class Lake(ABC, Generic[T]):
                     self._where, self._said(error),
                 )  # fmt: skip
         raise LakeError(
-            f"the table {self._where} was changed by others {TRIES} times while batch "
-            f"{_number(batch)} was committed. Nothing of it can be seen. Start the query again"
+            f"the table {self._where} was changed by others {TRIES} times while "
+            f"{_named(batch)} was committed. Nothing of it can be seen. Start the query again"
         )
 
     def compact_after(self, what: BatchOfQuery) -> None:
@@ -204,7 +204,7 @@ class Lake(ABC, Generic[T]):
             return table is not None and self._holds(table, batch)
         except LakeError:
             raise LakeError(
-                f"the table {self._where} did not answer when batch {_number(batch)} was "
+                f"the table {self._where} did not answer when {_named(batch)} was "
                 f"committed: {self._said(error)}. Whether it was is unknown. Start the query "
                 "again: it finds out"
             ) from error
@@ -227,5 +227,5 @@ class Lake(ABC, Generic[T]):
             )
 
 
-def _number(batch: Batch) -> str:
-    return "of this write" if batch.what is None else str(batch.what.batch)
+def _named(batch: Batch) -> str:
+    return "the rows of this write" if batch.what is None else f"batch {batch.what.batch}"
