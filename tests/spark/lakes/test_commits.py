@@ -365,3 +365,22 @@ def test_partitions_are_folders_and_values_of_the_log(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"is partitioned by \(text\), not by \(n\)"):
         other.run(1, [given])
     assert Query(query.table).run(1, [given])  # the table knows
+
+
+def test_a_partition_column_that_the_rows_lack_is_null(tmp_path: Path) -> None:
+    Query(tmp_path / "table", options={"partitionBy": "text"}).run(0, BATCHES[0])
+    without = type(SCHEMA)([SCHEMA["n"]])
+    assert Query(tmp_path / "table", schema=without).run(1, [[{"n": 100}, {"n": 101}]])
+    read = DeltaTable(tmp_path / "table").to_pyarrow_table().to_pylist()
+    assert sorted(row["n"] for row in read if row["text"] is None) == [100, 101]
+    assert len(read) == 7
+
+
+def test_without_the_partition_column_the_error_names_what_is_wrong(tmp_path: Path) -> None:
+    Query(tmp_path / "table", options={"partitionBy": "text"}).run(0, BATCHES[0])
+    wrong = type(SCHEMA)().add("n", "string")
+    with pytest.raises(ConfigError, match=r'"n" is bigint in the table .* and string in the rows'):
+        Query(tmp_path / "table", schema=wrong).run(1, [[{"n": "x"}]])
+    partitions_alone = type(SCHEMA)([SCHEMA["text"]])
+    with pytest.raises(ConfigError, match=r"by every column that the rows have \(text\): at least"):
+        Query(tmp_path / "table", schema=partitions_alone).run(1, [[{"text": "x"}]])

@@ -76,6 +76,17 @@ def test_partitions_are_values_of_manifests(tmp_path: Path) -> None:
     assert Query(tmp_path, schema=schema).run(1, [given])  # the table knows
 
 
+def test_a_partition_column_that_the_rows_lack_is_null(tmp_path: Path) -> None:
+    Query(tmp_path, options={"partitionBy": "text"}).run(0, BATCHES[0])
+    without = type(SCHEMA)([SCHEMA["n"]])
+    assert Query(tmp_path, schema=without).run(1, [[{"n": 100}, {"n": 101}]])
+    read = load(tmp_path).scan(row_filter="text is null").to_arrow().to_pylist()
+    assert sorted(read, key=str) == [{"n": 100, "text": None}, {"n": 101, "text": None}]
+    wrong = type(SCHEMA)().add("n", "string")
+    with pytest.raises(ConfigError, match=r'"n" is bigint in the table .* and string in the rows'):
+        Query(tmp_path, schema=wrong).run(2, [[{"n": "x"}]])
+
+
 def test_what_manifests_say_of_columns_is_in_the_files(tmp_path: Path) -> None:
     query = Query(tmp_path)
     query.run(0, [[{"n": 5, "text": "x" * 40}, {"n": -3, "text": None}]])

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from parley.errors import ConfigError
-from parley.spark.lakes.columns import Fit, as_new_table, check_columns, columns_of, fit
+from parley.spark.lakes.columns import Fit, as_new_table, check_new_table, columns_of, fit
 from parley.spark.lakes.features import Demands, check_features
 from parley.spark.lakes.options import (
     MERGE_SCHEMA,
@@ -56,7 +56,7 @@ def put(schema: StructType, table: StructType, *, merge: bool = False) -> Fit:
 
 
 def test_rows_with_the_tables_columns_go_in() -> None:
-    check_columns(columns(WHOLE), ["day"])
+    check_new_table(columns(WHOLE), ["day"])
     assert put(WHOLE, WHOLE) == Fit(required=("id",))
     new = as_new_table(columns(WHOLE))
     assert fit(columns(WHOLE), new, merge=False, where="/t") == Fit()
@@ -113,14 +113,14 @@ def test_columns_are_added_as_nullable() -> None:
             ("b",),
             'by "b" of type double',
         ),
-        (StructType().add("a", "integer"), ("a",), "names every column"),
+        (StructType().add("a", "integer"), ("a",), "by every column that the rows"),
     ],
 )
 def test_columns_that_no_table_can_have_are_refused(
     schema: StructType, partition_by: tuple[str, ...], expected: str
 ) -> None:
     with pytest.raises(ConfigError, match=expected):
-        check_columns(columns(schema), partition_by)
+        check_new_table(columns(schema), partition_by)
 
 
 def demands(**more: Any) -> Demands:

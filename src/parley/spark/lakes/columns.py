@@ -81,12 +81,8 @@ def as_new_table(columns: Iterable[Column]) -> tuple[Column, ...]:
     return tuple(Column(column.name, _nullable(column.kind), True) for column in columns)
 
 
-def check_columns(
-    columns: Sequence[Column], partition_by: Sequence[str], rules: Rules = DELTA
-) -> None:
-    """Raise ConfigError for columns that no table of the lake can have, and for partition columns
-    that are missing or of a type that makes no folders.
-    """
+def check_columns(columns: Sequence[Column], rules: Rules = DELTA) -> None:
+    """Raise ConfigError for columns that no table of the lake can have."""
     by_lower: dict[str, str] = {}
     for column in columns:
         other = by_lower.setdefault(column.name.lower(), column.name)
@@ -103,21 +99,43 @@ def check_columns(
                 f'column "{wrong[0]}" has type {wrong[1]}, which {rules.table} cannot hold: cast '
                 "it, or leave it out with .drop"
             )
-    kinds = {column.name: column.kind for column in columns}
+
+
+def check_new_table(
+    columns: Sequence[Column], partition_by: Sequence[str], rules: Rules = DELTA
+) -> None:
+    """Raise ConfigError for columns of which no table can be made, partitioned as options say."""
+    check_columns(columns, rules)
+    names = [column.name for column in columns]
     for name in partition_by:
-        if name not in kinds:
+        if name not in names:
             raise ConfigError(
                 f'partitionBy names "{name}", which is no column of the '
-                f"rows.{nearest_hint(name, kinds)}"
+                f"rows.{nearest_hint(name, names)}"
             )
-        if kinds[name] not in PARTITIONS:
+    check_partitions(columns, partition_by, rules)
+
+
+def check_partitions(
+    columns: Sequence[Column], partition_by: Sequence[str], rules: Rules = DELTA
+) -> None:
+    """Raise ConfigError for partition columns of a type that makes no folders, and for rows of
+    which nothing is left for files. A partition column that the rows lack is null.
+    """
+    for column in columns:
+        if column.name in partition_by and column.kind not in PARTITIONS:
             raise ConfigError(
-                f'the table cannot be partitioned by "{name}" of type {_named(kinds[name])}: '
-                "strings, whole numbers, dates and booleans can be. Cast it; of a time take "
-                "to_date"
+                f'the table cannot be partitioned by "{column.name}" of type '
+                f"{_named(column.kind)}: strings, whole numbers, dates and booleans can be. Cast "
+                "it; of a time take to_date"
             )
-    if len(partition_by) == len(columns) and not rules.partitions_in_files:
-        raise ConfigError("partitionBy names every column: at least one must be left for the files")
+    if rules.partitions_in_files:
+        return
+    if all(column.name in partition_by for column in columns):
+        raise ConfigError(
+            "the table is partitioned by every column that the rows have "
+            f"({', '.join(partition_by)}): at least one other must be there for the files"
+        )
 
 
 def fit(given: Sequence[Column], table: Sequence[Column], *, merge: bool, where: str) -> Fit:

@@ -17,6 +17,8 @@ from parley.spark.lakes.columns import (
     Fit,
     as_new_table,
     check_columns,
+    check_new_table,
+    check_partitions,
     columns_of,
     fit,
     schema_json,
@@ -50,13 +52,14 @@ class DeltaLake(Lake["DeltaTable"]):
         """See `Lake`."""
         table = self._open()
         if table is None:
-            check_columns(columns, self._options.partition_by)
+            check_new_table(columns, self._options.partition_by)
             return self._planned(rows, self._options.partition_by)
         check_features(_demands(table), self._where, stream=stream, overwrite=overwrite)
         partition_by = tuple(table.metadata().partition_columns)
         self._check_partitions(partition_by)
-        check_columns(columns, partition_by)
+        check_columns(columns)
         required = self._fit(table, columns).required
+        check_partitions(columns, partition_by)
         app = self._options.app
         newest = None if app is None else self._mark(table, app)
         return self._planned(rows, partition_by, required, newest)

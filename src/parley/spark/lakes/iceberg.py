@@ -18,7 +18,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from parley.errors import ConfigError, DataLossError, KafkaError, LakeError, NotInstalledError
-from parley.spark.lakes.columns import Column, Fit, as_new_table, check_columns, fit
+from parley.spark.lakes.columns import (
+    Column,
+    Fit,
+    as_new_table,
+    check_columns,
+    check_new_table,
+    check_partitions,
+    fit,
+)
 from parley.spark.lakes.iceberg_columns import (
     ICEBERG,
     check_types,
@@ -147,12 +155,15 @@ class IcebergLake(Lake["Table"]):
             )
         partition_by = partition_by_of(metadata, self._where)
         self._check_partitions(partition_by)
-        check_columns(columns, partition_by, ICEBERG)
+        check_columns(columns, ICEBERG)
         known = columns_of_table(fields_in(metadata.schema()))
         check_types(columns, known, self._where)
         if metadata.sort_order().fields:
             log.info("%s has a sort order: rows stay in theirs", self._where)
-        return fit(columns, known, merge=self._options.own[MERGE_SCHEMA], where=self._where)
+        merge = self._options.own[MERGE_SCHEMA]
+        fitted = fit(columns, known, merge=merge, where=self._where)
+        check_partitions(columns, partition_by, ICEBERG)
+        return fitted
 
     def _create(self, columns: Sequence[Column]) -> None:
         from pyiceberg.exceptions import NoSuchNamespaceError
@@ -160,7 +171,7 @@ class IcebergLake(Lake["Table"]):
         from pyiceberg.transforms import IdentityTransform
 
         partition_by = self._options.partition_by
-        check_columns(columns, partition_by, ICEBERG)
+        check_new_table(columns, partition_by, ICEBERG)
         schema = _schema(fields_of(as_new_table(columns)))
         ids = [schema.find_field(name).field_id for name in partition_by]
         fields = [

@@ -19,7 +19,8 @@ def split(
     batch: pa.RecordBatch, partition_by: Sequence[str], *, keep: bool = False
 ) -> Iterator[tuple[Values, pa.RecordBatch]]:
     """Yield the rows of each partition, in their order, without the partition columns unless they
-    are to `keep`. Then an empty text is a value; else it is null, as in Delta's log.
+    are to `keep`. Then an empty text is a value; else it is null, as in Delta's log. A column that
+    the rows lack is null.
 
     >>> rows = pa.record_batch({"day": ["a", "b", "a"], "n": [1, 2, 3]})
     >>> [(values, piece.to_pydict()) for values, piece in split(rows, ["day"])]
@@ -28,7 +29,7 @@ def split(
     if not partition_by:
         yield (), batch
         return
-    texts = [_texts(batch.column(name), empty_is_null=not keep) for name in partition_by]
+    texts = [_texts(batch, name, empty_is_null=not keep) for name in partition_by]
     left_out = () if keep else partition_by
     rest = batch.select([name for name in batch.schema.names if name not in left_out])
     codes = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
@@ -64,9 +65,11 @@ def folder_of(partition_by: Sequence[str], values: Values) -> str:
     )
 
 
-def _texts(column: pa.Array, *, empty_is_null: bool) -> pa.Array:
-    """Return the values as texts."""
-    texts = column.cast(pa.string())
+def _texts(batch: pa.RecordBatch, name: str, *, empty_is_null: bool) -> pa.Array:
+    """Return the values of a column as texts."""
+    if name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, pa.string())
+    texts = batch.column(name).cast(pa.string())
     if not empty_is_null:
         return texts
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
