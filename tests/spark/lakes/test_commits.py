@@ -4,6 +4,7 @@ by a reader that knows only the format.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -250,6 +251,35 @@ def test_a_table_that_lost_batches_is_refused(tmp_path: Path) -> None:
     query.run(0, BATCHES[0])
     with pytest.raises(DataLossError, match="the rows of batch 1 are gone"):
         query.run(2, BATCHES[2])
+    assert len(rows_of(query.table)) == 5
+
+    assert Query(query.table, options={"lostBatches": "continue"}).run(2, BATCHES[2])
+    assert query.run(3, BATCHES[3])
+    assert len(rows_of(query.table)) == 15
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["deleted", "another one"])
+def test_a_table_that_has_no_batch_of_a_query_that_wrote_some_is_refused(
+    tmp_path: Path, is_there: bool
+) -> None:
+    query = Query(tmp_path / "table")
+    for batch in range(2):
+        query.run(batch, BATCHES[batch])
+    shutil.rmtree(query.table)
+    if is_there:
+        Query(query.table, options={"txnAppId": "another"}).run(0, BATCHES[3])
+    for _ in range(2):  # nothing of the attempt makes the next one pass
+        with pytest.raises(DataLossError, match=r"no batch under .* rows of batches 0 to 1 are"):
+            query.run(2, BATCHES[2])
+    assert Query(query.table, options={"lostBatches": "continue"}).run(2, BATCHES[2])
+    assert query.run(3, BATCHES[3])
+
+
+def test_a_batch_that_has_all_rows_may_go_into_a_new_table(tmp_path: Path) -> None:
+    query = Query(tmp_path / "table", overwrite=True)
+    query.run(0, BATCHES[0])
+    shutil.rmtree(query.table)
+    assert query.run(1, BATCHES[1])
     assert len(rows_of(query.table)) == 5
 
 

@@ -277,8 +277,21 @@ def test_a_table_that_was_rolled_back_is_refused(tmp_path: Path, goes_on: bool) 
     for batch in (2, 3):
         with pytest.raises(DataLossError, match="rolled back or replaced"):
             query.run(batch, BATCHES[batch])
-    renamed = Query(tmp_path, options={"txnAppId": "again"})
-    assert renamed.run(3, BATCHES[3])
+    assert Query(tmp_path, options={"lostBatches": "continue"}).run(3, BATCHES[3])
+    assert query.run(4, BATCHES[2])
+
+
+def test_a_table_that_has_no_batch_of_a_query_that_wrote_some_is_refused(tmp_path: Path) -> None:
+    query = Query(tmp_path)
+    for batch in range(2):
+        query.run(batch, BATCHES[batch])
+    catalog(tmp_path).drop_table(NAME)
+    for _ in range(2):  # nothing of the attempt makes the next one pass
+        with pytest.raises(DataLossError, match=r"no batch under .* rows of batches 0 to 1 are"):
+            query.run(2, BATCHES[2])
+    assert Query(tmp_path, options={"lostBatches": "continue"}).run(2, BATCHES[2])
+    assert query.run(3, BATCHES[3])
+    assert rows_of(tmp_path) == of(2, 3)
 
 
 def test_an_empty_batch_leaves_its_number(tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 the table's newest batch under the name is      the driver
 --------------------------------------------    ------------------------------------------------
-none                                            commits
+none, and this is the query's first batch       commits
+none, and it is a later one                     refuses: the table is another one, or the name is
 this query's, the one before                    commits
 this query's, this one                          does nothing: it is there (Spark runs it again)
 this query's, a later one                       refuses: the checkpoint was put back
 this query's, an earlier one                    refuses: the table was put back
 another query's                                 refuses: two queries under one name
+
+Spark numbers a query's batches from 0, and each leaves its number in the table, also one without
+rows.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from enum import Enum
 from parley.errors import DataLossError, LocalProtocolError
 from parley.spark.lakes.messages import TaskFiles
 from parley.spark.write.intent import BatchOfQuery
+
+GO_ON = 'To go on without them, start the query once with option("lostBatches", "continue").'
 
 
 class Step(Enum):
@@ -47,6 +53,8 @@ def step_for(what: BatchOfQuery, marks: Marks, app: str) -> Step:
     """
     newest = marks.newest
     if newest is None:
+        if what.batch > 0:
+            raise _nothing_is_left(what, app)
         return Step.COMMIT
     if marks.own != newest:
         raise LocalProtocolError(
@@ -63,16 +71,26 @@ def step_for(what: BatchOfQuery, marks: Marks, app: str) -> Step:
             f"batch {what.batch} of query {what.query} is to be written, but the table has batch "
             f"{newest} of it: another driver of the query has gone on, or the checkpoint was put "
             "back from a copy. Nothing was written. To write these batches a second time, give "
-            "the query another txnAppId."
+            "the query another txnAppId and, for its first start, lostBatches=continue."
         )
     if what.batch > newest + 1:
         raise DataLossError(
             f"batch {what.batch} of query {what.query} is to be written, but the last one in the "
             f"table is batch {newest}: the rows of {_between(newest, what.batch)} are gone (was "
-            "the table restored to an earlier version?). Nothing was written. To go on without "
-            "them, give the query another txnAppId."
+            f"the table restored to an earlier version?). Nothing was written. {GO_ON}"
         )
     return Step.COMMIT
+
+
+def _nothing_is_left(what: BatchOfQuery, app: str) -> DataLossError:
+    return DataLossError(
+        f"batch {what.batch} of query {what.query} is to be written, but the table has no batch "
+        f'under the name "{app}": the rows of {_between(-1, what.batch)} are not there. Was the '
+        "table dropped, replaced or another one given? (A checkpoint folder that was moved and "
+        "another txnAppId change the name, too: the rows may be there then.) Nothing was written. "
+        "To write all rows again, start the query with a new checkpoint folder. "
+        f"{GO_ON}"
+    )
 
 
 def joined(messages: Sequence[object]) -> TaskFiles:

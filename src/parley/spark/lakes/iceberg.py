@@ -27,6 +27,7 @@ from parley.spark.lakes.columns import (
     check_partitions,
     fit,
 )
+from parley.spark.lakes.decisions import GO_ON
 from parley.spark.lakes.iceberg_columns import (
     ICEBERG,
     check_types,
@@ -218,18 +219,19 @@ class IcebergLake(Lake["Table"]):
         found = table.metadata.properties.get(NUMBER + name)
         return None if found is None else int(found)
 
-    def _is_there(self, table: Table, batch: Batch) -> bool:
+    def _is_there(self, table: Table | None, batch: Batch) -> bool:
         app = self._options.app
-        if batch.what is not None and app is not None:
+        if table is not None and batch.what is not None and app is not None:
             made = table.metadata.properties.get(SNAPSHOT + app)
             if made is not None and was_taken_back(table.metadata, int(made)):
-                raise DataLossError(
+                lost = DataLossError(
                     f"the properties of the table {self._where} name batch "
                     f'{self._mark(table, app)} of "{app}", but snapshot {made}, which wrote it, is '
                     "none of the table's history any more: it was rolled back or "
-                    f"replaced. Batch {batch.what.batch} was not written. To go on without the "
-                    "rows, give the query another txnAppId."
+                    f"replaced, and rows are gone. Batch {batch.what.batch} was not written. "
+                    f"{GO_ON}"
                 )
+                self._go_on_without(lost)
         return super()._is_there(table, batch)
 
     def _make_fit(self, table: Table, batch: Batch) -> bool:

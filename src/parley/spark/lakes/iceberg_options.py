@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from parley.errors import ConfigError
 from parley.spark.lakes.options import (
+    LOST_BATCHES,
     MERGE_SCHEMA,
     PARTITION_BY,
     TARGET_FILE_SIZE,
@@ -59,6 +60,7 @@ OPTIONS: tuple[SparkOption[OptionValue], ...] = (
     ),
     TXN_APP_ID._replace(sparks="none: a stream remembers by its snapshots"),
     TXN_VERSION._replace(sparks="none"),
+    LOST_BATCHES,
 )
 """Every row, in the order of the documentation: the options but `catalog.*`."""
 

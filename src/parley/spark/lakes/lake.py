@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from parley.errors import ConfigError, KafkaError, LakeError
+from parley.errors import ConfigError, DataLossError, KafkaError, LakeError
 from parley.spark.lakes.columns import Column
 from parley.spark.lakes.decisions import Marks, Step, own_mark, step_for
 from parley.spark.lakes.messages import TaskFiles
 from parley.spark.lakes.opening import said
-from parley.spark.lakes.options import TXN_VERSION, LakeOptions
+from parley.spark.lakes.options import LOST_BATCHES, TXN_VERSION, LakeOptions
 from parley.spark.write.intent import BatchOfQuery
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Lake(ABC, Generic[T]):
         """
         for left in reversed(range(TRIES)):
             table = self._open()
-            if table is not None and self._is_there(table, batch):
+            if self._is_there(table, batch):
                 return False
             if batch.written.passed_over:
                 raise LakeError(
@@ -178,16 +178,28 @@ class Lake(ABC, Generic[T]):
         """Return what the library says, on one line."""
         return said(error)
 
-    def _is_there(self, table: T, batch: Batch) -> bool:
+    def _is_there(self, table: T | None, batch: Batch) -> bool:
         app = self._options.app
         if app is None:
             return False
-        newest = self._mark(table, app)
+        newest = None if table is None else self._mark(table, app)
         if batch.what is None:
             version = self._options.own[TXN_VERSION]
             return newest is not None and version is not None and newest >= version
-        own = self._mark(table, own_mark(app, batch.what.query))
-        return step_for(batch.what, Marks(newest, own), app) is Step.PASS_OVER
+        if newest is None and batch.overwrite:
+            return False  # it has all rows, also those of batches that are gone
+        own = None if table is None else self._mark(table, own_mark(app, batch.what.query))
+        try:
+            return step_for(batch.what, Marks(newest, own), app) is Step.PASS_OVER
+        except DataLossError as lost:
+            self._go_on_without(lost)
+            return False
+
+    def _go_on_without(self, lost: DataLossError) -> None:
+        """Raise for rows that are gone, unless options say to go on."""
+        if self._options.own[LOST_BATCHES] != "continue":
+            raise lost
+        log.error("%s: %s The query goes on (lostBatches=continue).", self._where, lost)
 
     def _marks(self, batch: Batch) -> dict[str, int]:
         """Return the numbers that the table is to remember with the batch, by name."""

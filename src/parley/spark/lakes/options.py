@@ -85,6 +85,15 @@ TXN_VERSION = integer(
     low=0,
     high=INT64,
 )
+LOST_BATCHES = text(
+    "lostBatches",
+    "fail",
+    "what to do where the table lacks batches that the checkpoint has as written: fail, or log "
+    "them and continue",
+    use=Use.STREAM_WRITE,
+    choices=("fail", "continue"),
+    sparks="none: it continues in silence",
+)
 
 OPTIONS: tuple[SparkOption[OptionValue], ...] = tuple(
     row for row in globals().values() if isinstance(row, SparkOption)
