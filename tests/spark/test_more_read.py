@@ -185,3 +185,19 @@ def test_a_table_made_in_sql(spark: Any, cluster: LocalCluster, client: Client, 
         assert later.count() == 1
     finally:
         spark.sql("DROP TABLE from_kafka")
+
+
+def test_rows_are_inserted_into_a_table_made_in_sql(
+    spark: Any, cluster: LocalCluster, topic: Any
+) -> None:
+    name = topic(partitions=1)
+    spark.sql(
+        "CREATE TABLE into_kafka USING parley OPTIONS ('kafka.bootstrap.servers' "
+        f"'{cluster.bootstrap_servers}', subscribe '{name}', topic '{name}')"
+    )
+    try:
+        spark.sql("INSERT INTO into_kafka (value) VALUES (cast('a' as binary))")
+        found = spark.sql("SELECT string(value) AS value FROM into_kafka").collect()
+        assert [row.value for row in found] == ["a"]
+    finally:
+        spark.sql("DROP TABLE into_kafka")

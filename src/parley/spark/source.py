@@ -186,6 +186,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         """
         from parley.errors import ConfigError
         from parley.spark.options.texts import Use
+        from parley.spark.tables import options_of_write
         from parley.spark.write.options import read_sink_options
         from parley.spark.write.writer import (
             BatchWriter,
@@ -198,7 +199,8 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
                 'mode "overwrite" cannot be used: rows can only be added to a topic. Use '
                 'mode("append").'
             )
-        options = read_sink_options(self.options, Use.BATCH_WRITE)
+        given = options_of_write(self.options, schema)
+        options = read_sink_options(given, Use.BATCH_WRITE)
         columns = columns_to_write(schema, options)
         if options.transactions is None:
             rows = BatchWriter(options, columns)

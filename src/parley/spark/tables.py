@@ -1,10 +1,11 @@
-"""`CREATE TABLE … USING parley OPTIONS (…)`: how the options come back when the table is read.
+"""`CREATE TABLE … USING parley OPTIONS (…)`: how the options come back when the table is used.
 
 Spark (4.2, 4.3) hands the options of a table to a Python source when the table is made, and not
-when it is read. They are therefore kept in the metadata of the table's first column, which Spark
-stores and gives back. Secrets are not: a table is no place for a password. Say them at the read,
-`SELECT … FROM t WITH ('kafka.sasl.jaas.config'='…')` or `spark.read.option(…).table("t")`; what is
-said there comes first.
+when it is read or rows are inserted. They are therefore kept in the metadata of the table's first
+column, which Spark stores and gives back. Secrets are not: a table is no place for a password. Say
+them at the read, `SELECT … FROM t WITH ('kafka.sasl.jaas.config'='…')` or
+`spark.read.option(…).table("t")`, and so in `INSERT INTO t WITH (…)`; what is said there comes
+first.
 """
 
 from __future__ import annotations
@@ -70,3 +71,14 @@ def options_of_read(options: Mapping[str, str], schema: StructType) -> dict[str,
                 **{name.lower(): text for name, text in given.items()},
             }
     return given
+
+
+def options_of_write(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
+    """Return the options of a write, with those of the table that rows are inserted into.
+
+    A write that says itself where the cluster is goes into no table: its rows may come out of one,
+    whose options are then another cluster's.
+    """
+    if any(name.lower() == "kafka.bootstrap.servers" for name in options):
+        return dict(options.items())
+    return options_of_read(options, schema)

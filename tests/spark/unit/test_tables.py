@@ -6,7 +6,13 @@ import pytest
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
 from parley.spark.source import ParleySource
-from parley.spark.tables import is_secret, is_table, options_of_read, schema_of_table
+from parley.spark.tables import (
+    is_secret,
+    is_table,
+    options_of_read,
+    options_of_write,
+    schema_of_table,
+)
 from parley.spark.values.schema import arrow_read_schema, read_schema
 
 OPTIONS = {
@@ -31,6 +37,14 @@ def test_a_table_gets_its_options_back_but_no_secrets() -> None:
     assert options_of_read(later, table) == {
         "subscribe": "u", "kafka.bootstrap.servers": "a:1", "kafka.sasl.jaas.config": "x",
     }  # fmt: skip
+
+
+def test_rows_out_of_a_table_take_its_options_to_no_other_cluster() -> None:
+    table = stored(schema_of_table(read_schema(False), OPTIONS))
+    inserted = {"subscribe": "t", "kafka.bootstrap.servers": "a:1", "kafka.acks": "1"}
+    assert options_of_write({"kafka.acks": "1"}, table) == inserted
+    elsewhere = {"kafka.Bootstrap.servers": "b:1"}
+    assert options_of_write(elsewhere, table) == elsewhere
 
 
 def test_the_columns_are_the_same_with_and_without_options() -> None:

@@ -83,7 +83,10 @@ def read_iceberg_options(options: Mapping[str, str], use: Use) -> LakeOptions:
         raise ConfigError(f'two tables are named, table="{table}" and "{path}": leave one out')
     name = table or path
     if name is None:
-        raise ConfigError('no table: name it, save("lake.flights"), or with the option "table"')
+        raise ConfigError(
+            'no table: name it, save("lake.flights"), or with the option "table". Spark\'s catalog '
+            "keeps none for a Python sink: INSERT INTO t WITH (table = 'lake.flights', ...) ..."
+        )
     if _NAME.fullmatch(name) is None or "/" in name:
         raise ConfigError(
             f'"{name}" is no name of a table in a catalog: give its namespace and its name, such '

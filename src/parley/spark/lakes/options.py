@@ -147,7 +147,10 @@ def read_lake_options(options: Mapping[str, str], use: Use) -> LakeOptions:
     own, storage = read_rows(options, use, OPTIONS, STORAGE)
     path = own[PATH]
     if path is None:
-        raise ConfigError('no table: give its folder, save("/lake/flights"), or the option "path"')
+        raise ConfigError(
+            'no table: give its folder, save("/lake/flights"), or the option "path". Spark\'s '
+            "catalog keeps none for a Python sink: INSERT INTO t WITH (path = '/lake/flights') ..."
+        )
     _check_storage(storage)
     return LakeOptions(
         path=delta_address(path),
