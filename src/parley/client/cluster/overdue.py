@@ -7,6 +7,7 @@ from collections.abc import Collection
 from parley.errors import BrokersUnreachable, KafkaError, RequestTimedOut
 from parley.net import Address
 from parley.net.failures import AUTHENTICATION, CONNECT, NAME_LOOKUP, SILENCE_HINT, TLS, VERSIONS
+from parley.types import TopicPartition
 
 _WAITS = {
     NAME_LOOKUP: "its name was still being looked up",
@@ -50,3 +51,8 @@ def missing_topic(asked: Collection[str], *, auto_create: bool) -> str:
     where = f" (asked: {', '.join(asked)})" if asked else ""
     made = "; none created it, so auto.create.topics.enable is false there" if auto_create else ""
     return f"no broker knows this topic{where}{made}; create it, or check the name"
+
+
+def no_such_partition(tp: TopicPartition, count: int) -> str:
+    """Return what to say of a partition that a topic of so many does not have."""
+    return f'topic "{tp.topic}" has {count} partitions, numbered from 0: there is no {tp.partition}'

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.metadata_source import creating_request
-from parley.client.cluster.overdue import missing_topic
+from parley.client.cluster.overdue import missing_topic, no_such_partition
 from parley.client.cluster.retry import Deadline, Reaction, classify
 from parley.client.cluster.topic_merger import UNKNOWN_TOPIC_OR_PARTITION
 from parley.client.cluster.view import ClusterMetadata
@@ -86,11 +86,7 @@ async def ensure_partitions(
     for tp in missing:
         topic = cluster.view.topics.get(tp.topic)
         count = len(topic.partitions) if topic is not None else 0
-        raise _final(
-            tp,
-            f'topic "{tp.topic}" has {count} partitions, numbered from 0: there is no '
-            f"{tp.partition}",
-        )
+        raise _final(tp, no_such_partition(tp, count))
     return cluster.view
 
 

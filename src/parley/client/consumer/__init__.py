@@ -4,5 +4,6 @@ Map: `async_consumer` and `consumer` share `core`; `options` and, for type check
 `option_values`; `assignment` has the partitions that are read, and `placing` finds where to begin;
 `records` decodes what is consumed next, `deserializing` makes its keys and values, and `stock` has
 what may be handed out. `group` ties a consumer to its group: `participation` shows it what
-rebalances bring, by its `listener`, and `commits` commits.
+rebalances bring, by its `listener`, and `commits` commits; `last_commit` does it before partitions
+go to others.
 """

@@ -4,6 +4,7 @@ regularly.
 1. A commit never goes forward in offsets and back in epochs (L4).
 2. A regular commit has the positions as they stand when a poll begins: what was handed out in the
    poll before is done with, what the running one hands out is not (G44).
+3. An automatic commit waits for no topic that was deleted: nobody goes on there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from parley.client.offsets import committed as group_offsets
 from parley.client.results import ConsumerGroupMetadata
 from parley.errors import BrokerError, CommitFailedError, DataLossError, KafkaError, broker_error
 from parley.errors.codes import STALE_MEMBER_EPOCH
+from parley.net import Deadline as ClockDeadline
 from parley.types import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("parley.client")
@@ -53,29 +55,42 @@ class Commits:
         self._cluster, self.group_id, self._committer = cluster, group_id, committer
         self._interval_ms = interval_ms
         self._last: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._left_out: frozenset[TopicPartition] = frozenset()
+        """What the last automatic commit was not taken for."""
         self._order = asyncio.Lock()
         self._regular: asyncio.Task[None] | None = None
         self._next_ms = cluster.now_ms() + (interval_ms or 0)
 
     async def commit(self, wanted: Offsets, deadline: Deadline | None = None) -> None:
         """Commit offsets; raises what stands against it, CommitFailedError by partition."""
+        await self._commit(wanted, deadline, automatic=False)
+
+    async def _commit(
+        self, wanted: Offsets, deadline: Deadline | None, *, automatic: bool
+    ) -> frozenset[TopicPartition]:
+        """Commit offsets; return the partitions that an automatic commit left out."""
         async with self._order:
             for tp, offset in wanted.items():
                 refuse_other_history(tp, offset, self._last.get(tp))
             deadline = deadline or self._cluster.deadline()
             held = self._committer.held()
-            while not await self._committed(wanted, deadline):
+            while (gone := await self._committed(wanted, deadline, automatic=automatic)) is None:
                 await self._cluster.clock.sleep_ms(EPOCH_BACKOFF_MS)
                 refuse_given_up(self.group_id, (held & wanted.keys()) - self._committer.held())
-            self._last |= wanted
+            self._last |= {tp: at for tp, at in wanted.items() if tp not in gone}
+            return gone
 
-    async def _committed(self, wanted: Offsets, deadline: Deadline) -> bool:
-        """Commit once; return False where the same may go again, under an epoch
-        that is on its way (G57).
+    async def _committed(
+        self, wanted: Offsets, deadline: Deadline, *, automatic: bool
+    ) -> frozenset[TopicPartition] | None:
+        """Commit once; return what was left out, or None where the same may go again, under an
+        epoch that is on its way (G57).
         """
         group = self._committer.may_commit()
         try:
-            await group_offsets.commit_offsets(self._cluster, group, wanted, deadline)
+            return await group_offsets.commit_offsets(
+                self._cluster, group, wanted, deadline, leave_out_missing=automatic
+            )
         except KafkaError as error:
             first = (
                 next(iter(error.failures.values()), error)
@@ -85,9 +100,8 @@ class Commits:
             if self._committer.commit_refused(first, group) and not deadline.passed(
                 self._cluster.now_ms()
             ):
-                return False
+                return None
             raise
-        return True
 
     def forget(self, tp: TopicPartition) -> None:
         """Compare the next commit of a partition with none before: its history is another."""
@@ -129,10 +143,18 @@ class Commits:
         if self._interval_ms is None:
             return
         if self._regular is not None:
-            await asyncio.gather(self._regular, return_exceptions=True)
+            await self._outlast(self._regular, deadline)
         changed = self._changed(positions)
         if changed:
             await self._commit_quietly(changed, deadline)
+
+    async def _outlast(self, regular: asyncio.Task[None], deadline: Deadline) -> None:
+        """Let the regular commit under way end first; one that takes too long is given up."""
+        try:
+            async with ClockDeadline(self._cluster.clock, deadline.at_ms):
+                await asyncio.wait([regular])
+        except TimeoutError:
+            await self.close()
 
     async def close(self) -> None:
         """End the regular commit under way."""
@@ -146,13 +168,24 @@ class Commits:
 
     async def _commit_quietly(self, positions: Offsets, deadline: Deadline | None) -> None:
         try:
-            await self.commit(positions, deadline)
+            self._leave_out(await self._commit(positions, deadline, automatic=True))
         except KafkaError as error:
             log.warning("group %s: an automatic commit failed: %s", self.group_id, error)
             if isinstance(error, BrokerError) and error.retriable:
                 self._next_ms = self._cluster.now_ms() + self._cluster.options.retry_backoff_ms
         finally:
             self._regular = None
+
+    def _leave_out(self, gone: frozenset[TopicPartition]) -> None:
+        """Say of what is gone that nothing is committed for it any more: once."""
+        if new := sorted(gone - self._left_out):
+            log.warning(
+                "group %s: offsets are no longer committed for %s: the coordinator knows no such "
+                "topic, so it was deleted",
+                self.group_id,
+                ", ".join(map(str, new)),
+            )
+        self._left_out = gone
 
 
 def refuse_given_up(group_id: str, gone: Collection[TopicPartition]) -> None:

@@ -273,8 +273,8 @@ class ConsumerCore:
         raise_errors: bool,
     ) -> TakenUp | None:
         while True:
-            if raise_errors and self.group.news:
-                await self.group.show()
+            if raise_errors and self.group.news and not await self.group.show(deadline):
+                return None
             for tp in of or ():
                 self.part(tp)
             self._place()

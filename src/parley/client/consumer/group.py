@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
 from parley.client.consumer.commits import EPOCH_BACKOFF_MS, Commits
 from parley.client.consumer.listener import CallListener, call_here
 from parley.client.consumer.options import ConsumerOptions
@@ -152,12 +153,12 @@ class ConsumerGroup:
         """Whether there is anything to show."""
         return self.member is not None and self.member.news
 
-    async def show(self) -> None:
-        """Show what a rebalance brought. Raises what a listener raised, or
-        why the membership ended.
+    async def show(self, deadline: Deadline | None = None) -> bool:
+        """Show what a rebalance brought; return whether that was possible before the deadline.
+
+        Raises what a listener raised, or why the membership ended.
         """
-        if self.member is not None:
-            await self.member.show()
+        return self.member is None or await self.member.show(deadline)
 
     # -- commits -----------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.consumer.commits import Commits, Offsets
+from parley.client.consumer.last_commit import LastCommit
 from parley.client.consumer.listener import CallListener, ConsumerRebalanceListener
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.group.classic.member import ClassicMember
@@ -137,6 +138,9 @@ class Participation:
         self._pace = Pace(
             options.heartbeat_interval_ms, options.session_timeout_ms, options.max_poll_interval_ms
         )
+        self._last_commit = LastCommit(
+            cluster, commits, options.max_poll_interval_ms, on_end=reader.wake
+        )
         self._member = self._make_member(modern=options.group_protocol != "classic")
         self._listener: ConsumerRebalanceListener = ConsumerRebalanceListener()
         self._pattern: re.Pattern[str] | None = None
@@ -252,23 +256,37 @@ class Participation:
         membership = self._membership
         return membership.pending or bool(membership.error or membership.passing_error)
 
-    async def show(self) -> None:
-        """Show what a rebalance brought, step by step. Raises what a listener raised, or
-        why the membership ended.
+    async def show(self, deadline: Deadline | None) -> bool:
+        """Show what a rebalance brought, step by step; return whether that is all of it.
+
+        Where a commit outlasts the poll the next one goes on. Raises what a listener raised, or why
+        the membership ended.
         """
         raised: BaseException | None = None
-        while (step := self._membership.next_step()) is not None:
-            raised = await self._show(step) or raised
+        waits = False
+        while not waits and (step := self._membership.next_step()) is not None:
+            if await self._committed_before(step, deadline):
+                raised = await self._show(step) or raised
+            else:
+                waits = True
         error, self._membership.passing_error = (
             self._membership.passing_error or self._membership.error,
             None,
         )
         if raised is None and error is not None and await self._fell_back(error):
-            return
+            return True
         if raised is not None:
             raise raised
         if error is not None:
             raise own_copy(error)
+        return not waits
+
+    async def _committed_before(self, step: GroupStep, deadline: Deadline | None) -> bool:
+        """Commit before partitions go to others; return whether that is over."""
+        if isinstance(step, Revoke):
+            return await self._last_commit.done(self._reader.consumed(), deadline)
+        await self._last_commit.drop()
+        return True
 
     async def _fell_back(self, error: KafkaError) -> bool:
         """Become a classic member where the brokers do not have the consumer
@@ -323,14 +341,10 @@ class Participation:
             self._reader.release()
 
     async def _give_up(self, step: Revoke | Lost) -> None:
-        if isinstance(step, Lost):
-            await self._notify(self._listener.on_partitions_lost, step.partitions)
-            return
-        deadline = self._cluster.deadline().earlier(
-            self._cluster.now_ms(), self._options.max_poll_interval_ms
-        )
-        await self._commits.finish(self._reader.consumed(), deadline)
-        await self._notify(self._listener.on_partitions_revoked, step.partitions)
+        lost = isinstance(step, Lost)
+        listener = self._listener
+        call = listener.on_partitions_lost if lost else listener.on_partitions_revoked
+        await self._notify(call, step.partitions)
 
     async def _notify(
         self,
@@ -352,8 +366,11 @@ class Participation:
         self._stop_matching()
         self._pattern = None
         raised = None
+        await self._last_commit.drop()
         try:
             step = self._membership.last_step()
+            if isinstance(step, Revoke):
+                await self._commits.finish(self._reader.consumed(), deadline)
             if step is not None:
                 await self._give_up(step)
         except Exception as error:

@@ -8,6 +8,7 @@ from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline, raise_first
 from parley.client.cluster.routing import at_coordinator
+from parley.client.offsets.unknown_partitions import UnknownPartitions, is_unknown
 from parley.client.results import ConsumerGroupMetadata
 from parley.errors import (
     BrokerError,
@@ -59,57 +60,78 @@ async def commit_offsets(
     group: ConsumerGroupMetadata,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline: Deadline,
-) -> None:
+    *,
+    leave_out_missing: bool = False,
+) -> frozenset[TopicPartition]:
     """Commit offsets for a group, as one of its members or as an outsider.
 
-    Raises CommitFailedError, with the error of each partition, where a member is none any more, and
-    where partitions have different errors; else the first partition's error, noting the others. A
-    group with active members refuses an outsider (UNKNOWN_MEMBER_ID): only its members may commit.
+    A partition that the coordinator does not know is asked for again for a moment, and counts as
+    missing then; with `leave_out_missing` at once: such partitions are returned, the others are
+    committed. Raises CommitFailedError, with the error of each partition, where a member is none
+    any more, and where partitions have different errors; else the first partition's error, noting
+    the others. A group with active members refuses an outsider (UNKNOWN_MEMBER_ID): only its
+    members may commit.
     """
+    unknown = UnknownPartitions(cluster)
+    left_out: frozenset[TopicPartition] = frozenset()
 
     async def attempt(conn: BrokerConnection) -> None:
-        if group.group_instance_id is not None:
-            conn.versions.require(Feature.STATIC_MEMBERSHIP)
-        topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
-        for tp, position in offsets.items():
-            if tp.topic not in topics:
-                topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(
-                    name=tp.topic, topic_id=cluster.view.topic_id(tp.topic), partitions=[]
-                )
-            topics[tp.topic].partitions.append(
-                OffsetCommitRequest.OffsetCommitRequestPartition(
-                    partition_index=tp.partition,
-                    committed_offset=position.offset,
-                    committed_leader_epoch=position.leader_epoch,
-                    committed_metadata=position.metadata,
-                )
-            )
-        message = OffsetCommitRequest(
-            group_id=group.group_id,
-            generation_id_or_member_epoch=group.generation_id,
-            member_id=group.member_id,
-            group_instance_id=group.group_instance_id,
-            topics=list(topics.values()),
-        )
-        timeout_ms = cluster.request_timeout_ms(deadline)
-        reply = await cluster.ask(conn, message, timeout_ms, _by_name_or_id(cluster, offsets))
-        names = {cluster.view.topic_id(name): name for name in topics}
-        failures: dict[TopicPartition, KafkaError] = {}
-        for topic in reply.message.topics:
-            name = (
-                names.get(bytes(topic.topic_id))
-                if reply.version >= TOPIC_IDS_VERSION
-                else topic.name
-            )
-            for part in topic.partitions:
-                if part.error_code:
-                    tp = TopicPartition(name or "", part.partition_index)
-                    failures[tp] = _refusal(part.error_code, tp, group, reply.version)
-        _raise(failures, offsets, group)
+        nonlocal left_out
+        failures = await _commit_once(cluster, conn, group, offsets, deadline)
+        if leave_out_missing:
+            left_out = frozenset(tp for tp, error in failures.items() if is_unknown(error))
+            failures = {tp: error for tp, error in failures.items() if tp not in left_out}
+        _raise(unknown.judge(failures), offsets, group)
 
     if offsets:
         what = f"committing offsets of group {group.group_id}"
         await at_coordinator(cluster, KeyType.GROUP, group.group_id, what, deadline, attempt)
+    return left_out
+
+
+async def _commit_once(
+    cluster: Cluster,
+    conn: BrokerConnection,
+    group: ConsumerGroupMetadata,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    deadline: Deadline,
+) -> dict[TopicPartition, KafkaError]:
+    """Ask the coordinator once; return the errors of partitions that it refused."""
+    if group.group_instance_id is not None:
+        conn.versions.require(Feature.STATIC_MEMBERSHIP)
+    topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
+    for tp, position in offsets.items():
+        if tp.topic not in topics:
+            topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(
+                name=tp.topic, topic_id=cluster.view.topic_id(tp.topic), partitions=[]
+            )
+        topics[tp.topic].partitions.append(
+            OffsetCommitRequest.OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=position.offset,
+                committed_leader_epoch=position.leader_epoch,
+                committed_metadata=position.metadata,
+            )
+        )
+    message = OffsetCommitRequest(
+        group_id=group.group_id,
+        generation_id_or_member_epoch=group.generation_id,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
+        topics=list(topics.values()),
+    )
+    names = {bytes(topic.topic_id): name for name, topic in topics.items()}
+    timeout_ms = cluster.request_timeout_ms(deadline)
+    reply = await cluster.ask(conn, message, timeout_ms, _by_name_or_id(cluster, offsets))
+    failures: dict[TopicPartition, KafkaError] = {}
+    for topic in reply.message.topics:
+        by_id = reply.version >= TOPIC_IDS_VERSION
+        name = names.get(bytes(topic.topic_id)) if by_id else topic.name
+        for part in topic.partitions:
+            if part.error_code:
+                tp = TopicPartition(name or "", part.partition_index)
+                failures[tp] = _refusal(part.error_code, tp, group, reply.version)
+    return failures
 
 
 def _refusal(
