@@ -442,6 +442,7 @@ SHARE_CONSUMER = {
             "offset": ("0", -1, 1.5, True, None, 2**63),
         },
     ),
+    "getone": Call({"timeout_ms": 0}, {"timeout_ms": TIMEOUTS}),
     "commit": Call({"timeout_ms": 20_000}, {"timeout_ms": TIMEOUTS}),
     "set_acknowledgement_commit_callback": Call({"callback": None}, {"callback": (5, "print")}),
 }

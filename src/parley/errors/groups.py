@@ -24,5 +24,5 @@ class CommitFailedError(KafkaError):
     def __init__(self, message: str, failures: Mapping[Partition, KafkaError]) -> None:
         shown = "; ".join(f"{tp}: {error}" for tp, error in list(failures.items())[:SHOWN])
         more = f" and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
-        super().__init__(f"{message}: {shown}{more}")
+        super().__init__(f"{message}: {shown}{more}" if failures else message)
         self.failures: dict[tuple[str, int], KafkaError] = dict(failures.items())

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Unpack, overload
 
 from parley.client.async_client import AsyncClient
+from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, after_body, check_close
 from parley.client.consumer.core import ConsumerCore, LossListener
 from parley.client.consumer.listener import ConsumerRebalanceListener
 from parley.client.consumer.option_values import ConsumerClientOptionValues
@@ -84,15 +85,19 @@ class AsyncConsumer:
         await self._core.start()
         return self
 
-    async def close(self) -> None:
+    async def close(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Commit, unless `enable_auto_commit` is off, leave the group and stop reading. Idempotent.
 
-        `on_partitions_revoked` is called before the group is left. A static member stays in the
-        group for a session.
+        Waits `timeout_ms` for brokers, and for the listener as long as it takes:
+        `on_partitions_revoked` is called before the group is left. What is not answered in time is
+        given up, and logged. A static member stays in the group for a session.
         """
-        await self._core.close()
-        if self._own is not None:
-            await self._own.close()
+        check_close(timeout_ms)
+        try:
+            await self._core.close(timeout_ms)
+        finally:
+            if self._own is not None:
+                await self._own.close()
 
     async def stop(self) -> None:
         """The same as `close`, under the name that aiokafka's consumer has for it."""
@@ -111,7 +116,8 @@ class AsyncConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.close()
+        with after_body(error):
+            await self.close()
 
     # -- the group ---------------------------------------------------------------------------------
 

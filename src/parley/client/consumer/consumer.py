@@ -18,6 +18,7 @@ from parley.client.consumer.async_consumer import (
     check_getmany,
     named,
 )
+from parley.client.consumer.closing import after_body
 from parley.client.consumer.core import LossListener
 from parley.client.consumer.listener import ConsumerRebalanceListener
 from parley.client.consumer.option_values import ConsumerClientOptionValues
@@ -107,7 +108,8 @@ class Consumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        with after_body(error):
+            self.close()
 
     # -- the group ---------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ hands out of it, in a thread of its own.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
@@ -14,6 +15,7 @@ from parley.client.async_client import AsyncClient
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.consumer.assignment import Assignment
+from parley.client.consumer.closing import not_running
 from parley.client.consumer.group import ConsumerGroup
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.consumer.placing import Placing
@@ -58,7 +60,7 @@ class ConsumerCore:
     async def start(self) -> None:
         """Reach a broker and begin to fetch what is assigned. Raises as `AsyncClient.start`."""
         if self._closed:
-            raise LocalProtocolError("this consumer is stopped; make a new one")
+            raise not_running(closed=True)
         if self._fetch is None:
             cluster = await self.client._started()
             policy = FetchPolicy(None, sessions=True, on_loss=self._lost, on_jump=self.stock.close)
@@ -69,7 +71,7 @@ class ConsumerCore:
             self._place()
             self.group.start(cluster)
 
-    async def close(self) -> None:
+    async def close(self, timeout_ms: int) -> None:
         """Commit, where that is regular, give the partitions up, leave the group and
         stop fetching. Idempotent.
         """
@@ -77,12 +79,13 @@ class ConsumerCore:
             return
         self._closed = True
         self.stock.close()
+        deadline = self._fetch.cluster.deadline(timeout_ms) if self._fetch is not None else None
         try:
-            await self.group.finish("the consumer is being closed")
+            await self.group.finish("the consumer is being closed", timeout_ms)
         finally:
-            await self._stop()
+            await self._stop(deadline)
 
-    async def _stop(self) -> None:
+    async def _stop(self, deadline: Deadline | None) -> None:
         self.stock.clear()
         await self._placing.close()
         await self.group.close()
@@ -90,16 +93,16 @@ class ConsumerCore:
         self.stock.clear()
         if self._look_again is not None:
             self._look_again.cancel()
-        if fetch is not None:
-            await fetch.close()
+        if fetch is not None and deadline is not None:
+            with contextlib.suppress(TimeoutError):  # brokers forget sessions by themselves
+                async with ClockDeadline(fetch.cluster.clock, deadline.at_ms):
+                    await fetch.close()
 
     @property
     def fetch(self) -> AssignedFetch:
-        """The reading under way. Raises LocalProtocolError before `start` and after `stop`."""
+        """The reading under way. Raises LocalProtocolError before `start` and after `close`."""
         if self._fetch is None:
-            raise LocalProtocolError(
-                "this consumer is not started: await start(), or use it in an `async with` block"
-            )
+            raise not_running(closed=self._closed)
         return self._fetch
 
     @property
@@ -115,6 +118,8 @@ class ConsumerCore:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others; those assigned before keep their positions."""
         wanted = arguments.partitions(partitions)
+        if self._closed:
+            raise not_running(closed=True)
         if self.group.subscribed:
             raise LocalProtocolError(
                 "this consumer has subscribed: its group assigns partitions; unsubscribe first"

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
+from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, not_running
 from parley.client.consumer.commits import EPOCH_BACKOFF_MS, Commits
 from parley.client.consumer.listener import CallListener, call_here
 from parley.client.consumer.options import ConsumerOptions
@@ -21,9 +22,6 @@ from parley.errors import BrokerError, ConfigError, KafkaError, LocalProtocolErr
 from parley.errors.codes import STALE_MEMBER_EPOCH, UNKNOWN_MEMBER_ID
 from parley.types import OffsetAndMetadata, TopicPartition
 
-CLOSE_TIMEOUT_MS = 30_000
-"""How long the last commit and the farewell may take, as in Java."""
-
 
 class ConsumerGroup:
     """One consumer and its group. Belongs to the event loop."""
@@ -34,6 +32,7 @@ class ConsumerGroup:
         self._commits: Commits | None = None
         self._member: Participation | None = None
         self._wanted: Subscribed | None = None
+        self._closed = False
         self.call_listener: CallListener = call_here
 
     def start(self, cluster: Cluster) -> None:
@@ -77,6 +76,8 @@ class ConsumerGroup:
         partitions are assigned by hand.
         """
         self.id("subscribe")
+        if self._closed:
+            raise not_running(closed=True)
         if self._wanted is None and self._reader.assignment:
             raise LocalProtocolError(
                 "partitions are assigned to this consumer by hand; unsubscribe first"
@@ -97,17 +98,19 @@ class ConsumerGroup:
 
     async def unsubscribe(self) -> None:
         """Give everything up and leave the group, or drop what was assigned by hand."""
-        await self.finish("the consumer unsubscribed from all topics")
+        if self._closed:
+            raise not_running(closed=True)
+        await self.finish("the consumer unsubscribed from all topics", CLOSE_TIMEOUT_MS)
         self._reader.read(())
 
-    async def finish(self, reason: str) -> None:
-        """Commit where that is regular, give everything up and leave. Raises what a
+    async def finish(self, reason: str, timeout_ms: int) -> None:
+        """Commit where that is regular, give everything up and leave, in that time. Raises what a
         listener raised, afterwards.
         """
         if self._cluster is None or self._commits is None:
             self._wanted = None
             return
-        deadline = self._cluster.deadline(CLOSE_TIMEOUT_MS)
+        deadline = self._cluster.deadline(timeout_ms)
         if self.member is None:
             await self._commits.finish(self._reader.consumed(), deadline)
             return
@@ -117,7 +120,8 @@ class ConsumerGroup:
             self._wanted = None
 
     async def close(self) -> None:
-        """End what runs in the background."""
+        """End what runs in the background; nothing is asked any more."""
+        self._closed = True
         if self._commits is not None:
             await self._commits.close()
 
@@ -168,10 +172,8 @@ class ConsumerGroup:
         wanted = (
             self._reader.consumed() if offsets is None else arguments.offsets_to_commit(offsets)
         )
-        if self._commits is None:
-            raise LocalProtocolError(
-                "this consumer is not started: await start(), or use it in an `async with` block"
-            )
+        if self._commits is None or self._closed:
+            raise not_running(closed=self._closed)
         await self._commits.commit(wanted)
 
     async def committed(
@@ -183,10 +185,8 @@ class ConsumerGroup:
         and as nobody where it is no member any more (G57).
         """
         group_id = self.id("committed")
-        if self._cluster is None:
-            raise LocalProtocolError(
-                "this consumer is not started: await start(), or use it in an `async with` block"
-            )
+        if self._cluster is None or self._closed:
+            raise not_running(closed=self._closed)
         cluster, deadline = self._cluster, self._cluster.deadline()
         while True:
             asked_as = self.member.asks_as() if self.member is not None else None

@@ -422,9 +422,9 @@ class Participation:
             "join again; if it polled too late before, poll sooner or raise max_poll_interval_ms"
         )
         error = broker_error(UNKNOWN_MEMBER_ID, text, api="OFFSET_COMMIT")
-        raise CommitFailedError(
-            "nothing was committed", dict.fromkeys(self._reader.consumed(), error)
-        ) from error
+        failures = dict.fromkeys(self._reader.consumed(), error)
+        said = "nothing was committed" if failures else f"nothing was committed, for {text}"
+        raise CommitFailedError(said, failures) from error
 
     def commit_refused(self, error: KafkaError, asked_as: ConsumerGroupMetadata) -> bool:
         """Take a refused commit as news about the membership; return whether it may

@@ -12,14 +12,16 @@ from typing import TypeVar
 
 from parley.client.cluster.coordinators import MOVED, KeyType
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import coordinator_of, forget_coordinator
-from parley.errors import BrokerError, KafkaError, NetworkError
+from parley.errors import BrokerError, KafkaError, NetworkError, RequestTimedOut
 from parley.messages import Request, Response
-from parley.net import MAIN_LANE, BrokerConnection, Reply
+from parley.net import MAIN_LANE, BrokerConnection, Deadline as ClockDeadline, Reply
 from parley.schema import ApiKey
 from parley.versions import VersionRange
 
 R = TypeVar("R", bound=Response)
+LEAVE_TIMEOUT_MS = 5_000
 _numbers = itertools.count(1)
 
 
@@ -68,6 +70,24 @@ class GroupCoordinator:
         except NetworkError:
             self.forget()
             raise
+
+    async def tell(
+        self, api: ApiKey, make: Callable[[int], Request[R]], deadline: Deadline
+    ) -> Reply[R]:
+        """Say farewell, on a connection that other requests share: on the member's own one a
+        JoinGroup may still wait for its answer.
+
+        Raises RequestTimedOut at the deadline, looking for the coordinator included; the answer is
+        waited for LEAVE_TIMEOUT_MS at most.
+        """
+        timeout_ms = min(self._cluster.request_timeout_ms(deadline), LEAVE_TIMEOUT_MS)
+        try:
+            async with ClockDeadline(self._cluster.clock, deadline.at_ms):
+                return await self.ask(api, make, timeout_ms, own=False)
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"the coordinator of group {self.group_id} did not answer in time", stage="request"
+            ) from None
 
     def note(self, error: KafkaError) -> None:
         """Take an error that the coordinator answered: it may say that another

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from types import TracebackType
-from typing import Unpack
+from typing import Unpack, overload
 
 from parley.client.async_client import AsyncClient
 from parley.client.consumer.async_consumer import check_getmany
+from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, after_body, check_close
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.book import AcknowledgeType
 from parley.client.options import arguments
@@ -71,14 +72,16 @@ class AsyncShareConsumer:
         await self._core.start()
         return self
 
-    async def close(self) -> None:
+    async def close(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Send what was acknowledged, release all other records, and leave the group. Idempotent.
 
-        Records of the last poll that nothing was said of are released, as by Java's consumer:
-        `commit` before, if they were processed.
+        Waits `timeout_ms` for brokers; what is not answered in time is given up. Records of the
+        last poll that nothing was said of are released, as by Java's consumer: `commit` before, if
+        they were processed.
         """
+        check_close(timeout_ms)
         try:
-            await self._core.close()
+            await self._core.close(timeout_ms)
         finally:
             if self._own is not None:
                 await self._own.close()
@@ -100,7 +103,8 @@ class AsyncShareConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.close()
+        with after_body(error):
+            await self.close()
 
     # -- the group --------------------------------------------------------------------------------
 
@@ -117,7 +121,7 @@ class AsyncShareConsumer:
 
     async def unsubscribe(self) -> None:
         """Send what was acknowledged, release all other records, and leave the group."""
-        await self._core.finish()
+        await self._core.finish(CLOSE_TIMEOUT_MS)
 
     def health(self) -> ShareGroupHealth:
         """Return how the membership is: state, epoch, partitions, age of the last poll."""
@@ -125,11 +129,22 @@ class AsyncShareConsumer:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    async def getone(self) -> ConsumerRecord:
-        """Return the next record; waits for it. It is a poll like `getmany`."""
-        while True:
-            for rows in (await self._core.poll(None, 1)).values():
-                return rows[0]
+    @overload
+    async def getone(self) -> ConsumerRecord: ...
+    @overload
+    async def getone(self, *, timeout_ms: int) -> ConsumerRecord | None: ...
+    async def getone(self, *, timeout_ms: int | None = None) -> ConsumerRecord | None:
+        """Return the next record; waits for it. It is a poll like `getmany`.
+
+        With `timeout_ms` it waits no longer than that, and returns None where none came.
+        """
+        return await self._next(timeout_ms)
+
+    async def _next(self, timeout_ms: int | None) -> ConsumerRecord | None:
+        arguments.timeout(timeout_ms)
+        for rows in (await self._core.poll(timeout_ms, 1)).values():
+            return rows[0]
+        return None
 
     async def getmany(
         self, *, timeout_ms: int = 0, max_records: int | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TypeVar, Unpack
+from typing import TypeVar, Unpack, overload
 
+from parley.client.consumer.closing import after_body
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.book import AcknowledgeType
 from parley.client.loop_thread import CallerThread, shared_loop
@@ -71,7 +72,8 @@ class ShareConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        with after_body(error):
+            self.close()
 
     # -- the group --------------------------------------------------------------------------------
 
@@ -91,7 +93,17 @@ class ShareConsumer:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    getone = blocking(AsyncShareConsumer.getone)
+    @overload
+    def getone(self) -> ConsumerRecord: ...
+    @overload
+    def getone(self, *, timeout_ms: int) -> ConsumerRecord | None: ...
+    def getone(self, *, timeout_ms: int | None = None) -> ConsumerRecord | None:
+        """Return the next record; waits for it. It is a poll like `getmany`.
+
+        With `timeout_ms` it waits no longer than that, and returns None where none came.
+        """
+        return self._run(self._consumer._next(timeout_ms))
+
     getmany = blocking(AsyncShareConsumer.getmany)
 
     def batches(self) -> Iterator[AcquiredBatch]:

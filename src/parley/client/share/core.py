@@ -19,6 +19,7 @@ from parley.client.async_client import AsyncClient
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_any
+from parley.client.consumer.closing import not_running
 from parley.client.consumer.listener import CallListener, call_here
 from parley.client.group.bell import Bell
 from parley.client.group.modern.member import new_member_id
@@ -47,7 +48,6 @@ Found = TypeVar("Found")
 Offsets = dict[TopicPartition, tuple[int, ...]]
 AcknowledgementCallback = Callable[[Offsets, KafkaError | None], Awaitable[None] | None]
 """Called with offsets that brokers have taken note of, or with the error that they failed with."""
-CLOSE_TIMEOUT_MS = 30_000
 HEARTBEAT_MS, SESSION_MS = 5_000, 45_000
 """Until the coordinator has said its own interval; brokers decide how long a session lasts."""
 ACKNOWLEDGE_EVERY_MS = 1_000
@@ -100,7 +100,7 @@ class ShareCore:
     async def start(self) -> None:
         """Reach a broker. Raises UnsupportedVersionError where none knows share groups."""
         if self._closed:
-            raise LocalProtocolError("this consumer is closed; make a new one")
+            raise not_running(closed=True)
         if self._cluster is not None:
             return
         cluster = await self.client._started()
@@ -134,27 +134,24 @@ class ShareCore:
     def cluster(self) -> Cluster:
         """The cluster of the client. Raises LocalProtocolError before `start` and after `close`."""
         if self._cluster is None or self._closed:
-            raise LocalProtocolError(
-                "this share consumer is not started, or closed: await start(), or use it in "
-                "an `async with` block"
-            )
+            raise not_running(closed=self._closed)
         return self._cluster
 
-    async def close(self) -> None:
+    async def close(self, timeout_ms: int) -> None:
         """Send what was acknowledged, release everything else, and leave the group. Idempotent."""
         if self._closed:
             return
         try:
-            await self.finish()
+            await self.finish(timeout_ms)
         finally:
             self._closed = True
 
-    async def finish(self) -> None:
+    async def finish(self, timeout_ms: int) -> None:
         """Do that without closing. Raises what the callback raised."""
         self._topics, self._asking = frozenset(), False
         if self._cluster is None:
             return
-        deadline = self.cluster.deadline(CLOSE_TIMEOUT_MS)
+        deadline = self.cluster.deadline(timeout_ms)
         self.book.commit()
         await self._exchange.finish(deadline)
         self.book.clear()
@@ -166,7 +163,7 @@ class ShareCore:
     def subscribe(self, topics: frozenset[str]) -> None:
         """Read these topics and no others."""
         if self._closed:
-            raise LocalProtocolError("this consumer is closed; make a new one")
+            raise not_running(closed=True)
         self._topics = topics
         if self._cluster is not None:
             self._member.subscribe(topics)

@@ -7,6 +7,7 @@ Belongs to the event loop. What to send is decided in `group.share.session`, wha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections import deque
@@ -44,6 +45,8 @@ from parley.versions import Feature
 log = logging.getLogger("parley.client")
 FRAME_SLACK_BYTES = 2**20
 """What an answer may have besides `fetch_max_bytes` of records."""
+FAREWELL_MS = 1_000
+"""What is kept of the time of `close` for ending sessions."""
 _numbers = itertools.count(1)
 Partitions = Mapping[TopicIdPartition, TopicPartition]
 Answered = ShareFetchResponse.PartitionData | ShareAcknowledgeResponse.PartitionData
@@ -349,18 +352,16 @@ class ShareExchange:
     async def finish(self, deadline: Deadline) -> None:
         """Wait for what is under way, acknowledge what is due, and release everything else."""
         tasks = [broker.task for broker in self._brokers.values() if broker.task is not None]
-        try:
-            async with ClockDeadline(self._cluster.clock, deadline.at_ms):
+        left_ms = deadline.remaining_ms(self._cluster.now_ms())
+        until_ms = deadline.at_ms - min(FAREWELL_MS, left_ms // 2)
+        with contextlib.suppress(TimeoutError):
+            async with ClockDeadline(self._cluster.clock, until_ms):
                 await asyncio.wait(tasks) if tasks else None
-        except TimeoutError:
-            pass
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
-            async with ClockDeadline(
-                self._cluster.clock, max(deadline.at_ms, self._cluster.now_ms() + 1_000)
-            ):
+            async with ClockDeadline(self._cluster.clock, deadline.at_ms):
                 await asyncio.gather(*(self._end(broker) for broker in self._brokers.values()))
         except TimeoutError:
             log.info("share group %s: the sessions end by themselves", self._who.group_id)

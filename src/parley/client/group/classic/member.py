@@ -38,7 +38,7 @@ from parley.client.group.classic.requests import (
     subscription_of,
     sync_request,
 )
-from parley.client.group.coordinator import GroupCoordinator
+from parley.client.group.coordinator import LEAVE_TIMEOUT_MS, GroupCoordinator
 from parley.client.group.formats import decode_assignment
 from parley.client.group.member import Identity, warn_of_absence
 from parley.client.group.pace import Pace
@@ -53,7 +53,6 @@ from parley.versions import Feature
 log = logging.getLogger("parley.client")
 JOIN_SLACK_MS = 5_000
 """How much longer than the rebalance timeout JoinGroup may take, as in Java (G8)."""
-LEAVE_TIMEOUT_MS = 5_000
 
 
 class ClassicMember:
@@ -131,15 +130,11 @@ class ClassicMember:
     ) -> None:
         if not identity.member_id or (self._who.group_instance_id is not None and not static_too):
             return
-        timeout_ms = min(self._cluster.request_timeout_ms(deadline), LEAVE_TIMEOUT_MS)
         try:
-            # On a shared connection: on the member's own one a JoinGroup may still wait for its
-            # answer.
-            reply = await self._coordinator.ask(
+            reply = await self._coordinator.tell(
                 ApiKey.LEAVE_GROUP,
                 lambda version: leave_request(self._who, identity, reason, version),
-                timeout_ms,
-                own=False,
+                deadline,
             )
             error = leave_error(reply.message, reply.version)
         except KafkaError as failed:

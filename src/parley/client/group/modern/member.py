@@ -14,7 +14,7 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.view import ClusterMetadata
 from parley.client.group.bell import Bell
-from parley.client.group.coordinator import GroupCoordinator
+from parley.client.group.coordinator import LEAVE_TIMEOUT_MS, GroupCoordinator
 from parley.client.group.member import Identity, warn_of_absence
 from parley.client.group.modern.heartbeat import (
     LEAVING,
@@ -38,7 +38,6 @@ OWN_ID_VERSION = 1
 """First ConsumerGroupHeartbeat version in which the client makes the member
 id (KIP-1082, Kafka 4.0).
 """
-LEAVE_TIMEOUT_MS = 5_000
 
 
 def new_member_id() -> str:
@@ -100,13 +99,11 @@ class ModernMember:
 
     async def _send_leave(self, deadline: Deadline) -> None:
         epoch = LEAVING if self._who.group_instance_id is None else LEAVING_FOR_A_WHILE
-        timeout_ms = min(self._cluster.request_timeout_ms(deadline), LEAVE_TIMEOUT_MS)
         try:
-            await self._coordinator.ask(
+            await self._coordinator.tell(
                 ApiKey.CONSUMER_GROUP_HEARTBEAT,
                 lambda version: leaving_request(self._who, epoch),
-                timeout_ms,
-                own=False,
+                deadline,
             )
         except KafkaError as error:  # the session ends by itself
             log.info("group %s: leaving it was not confirmed: %s", self._who.group_id, error)

@@ -14,7 +14,7 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.view import ClusterMetadata
 from parley.client.group.bell import Bell
-from parley.client.group.coordinator import GroupCoordinator
+from parley.client.group.coordinator import LEAVE_TIMEOUT_MS, GroupCoordinator
 from parley.client.group.member import warn_of_absence
 from parley.client.group.modern.reactions import Reaction
 from parley.client.group.pace import Pace
@@ -31,7 +31,6 @@ from parley.types import ZERO_UUID
 from parley.versions import Feature
 
 log = logging.getLogger("parley.client")
-LEAVE_TIMEOUT_MS = 5_000
 
 
 class ShareMember:
@@ -93,10 +92,9 @@ class ShareMember:
             await self._send_leave(deadline)
 
     async def _send_leave(self, deadline: Deadline) -> None:
-        timeout_ms = min(self._cluster.request_timeout_ms(deadline), LEAVE_TIMEOUT_MS)
         try:
-            await self._coordinator.ask(
-                ApiKey.SHARE_GROUP_HEARTBEAT, lambda version: leaving_request(self.who), timeout_ms
+            await self._coordinator.tell(
+                ApiKey.SHARE_GROUP_HEARTBEAT, lambda version: leaving_request(self.who), deadline
             )
         except KafkaError as error:  # the session ends by itself
             log.info("share group %s: leaving was not confirmed: %s", self.who.group_id, error)
