@@ -280,7 +280,7 @@ async def test_a_consumer_stops_although_its_broker_is_gone() -> None:
         async with asyncio.timeout(GENEROUS_S):
             await consumer.stop()
         await consumer.stop()
-        with pytest.raises(LocalProtocolError, match="stopped"):
+        with pytest.raises(LocalProtocolError, match="closed"):
             await consumer.start()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from parley.client import AsyncClient, AsyncConsumer
+from parley.client import AsyncClient, AsyncConsumer, AsyncShareConsumer
 from parley.client.group.formats import (
     Subscription,
     decode_assignment,
@@ -39,7 +39,7 @@ from parley.messages import (
 )
 from parley.types import TopicPartition
 
-from .lone_member import EVERYTHING, GROUP, TOPIC, TP, Lone, Seen, lone
+from .lone_member import EVERYTHING, GROUP, MODERN, TOPIC, TP, Lone, Seen, lone
 
 GOOD = encode_subscription(Subscription((TOPIC,)))
 LATER = b"\0\7" + GOOD[2:] + b"what is to come"
@@ -261,3 +261,32 @@ def test_a_subscription_that_is_cut_short_is_raised_with_the_members_name() -> N
         with pytest.raises(RemoteProtocolError):
             one.go_on(4_000)
         assert len(one.cluster.requests("JoinGroup")) == before
+
+
+# -- topics that cannot be, or are not there -------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["bad name!", "..", "x" * 250, "a/b"])
+def test_a_name_that_no_topic_can_have_is_refused_when_it_is_subscribed_to(name: str) -> None:
+    with lone("4.3", joins=False) as one:
+        consumer = AsyncConsumer(one.client(), group_id=GROUP)
+        share = AsyncShareConsumer(one.client(), group_id=GROUP)
+        for subscribe in (consumer.subscribe, share.subscribe):
+            with pytest.raises(ConfigError, match="is no name of a topic"):
+                subscribe([TOPIC, name])
+        assert consumer.subscription() == share.subscription() == frozenset()
+
+
+@pytest.mark.parametrize("how", [{}, MODERN], ids=["classic", "consumer"])
+def test_a_topic_that_is_not_there_is_named_once_and_read_when_it_is(
+    how: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with lone("4.3", joins=False) as one:
+        consumer = one.join(client=one.client(metadata_max_age_ms=1_000), **how)
+        one.subscribe(consumer, one.seen, (TOPIC, "misspelt"))
+        one.go_on(10_000)
+        (said,) = [text for text in caplog.messages if "misspelt" in text]
+        assert said.startswith(f"group {GROUP}: no broker knows misspelt")
+        one.cluster.create_topic("misspelt", 1)
+        one.go_on(10_000)
+        assert TopicPartition("misspelt", 0) in consumer.assignment()

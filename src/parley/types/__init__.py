@@ -1,9 +1,11 @@
 """Plain values that every layer shares: no behaviour, no I/O.
 
-Map: `values`, `several` for names, and `dead_letters`, what the headers of such records say.
+Map: `values`, `several` for names, `topic_names` that Kafka accepts, and `dead_letters`, what the
+headers of such records say.
 """
 
 from parley.types.several import Many, Names, Several, several, shown, text, texts
+from parley.types.topic_names import name_refused
 from parley.types.values import (
     ZERO_UUID,
     Json,
@@ -26,6 +28,7 @@ __all__ = [
     "Several",
     "TopicPartition",
     "format_uuid",
+    "name_refused",
     "parse_uuid",
     "several",
     "shown",

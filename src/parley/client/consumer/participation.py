@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
+from parley.client.cluster.wanted_topics import UNKNOWN_TOPIC_GRACE_MS
 from parley.client.consumer.commits import Commits, Offsets
 from parley.client.consumer.last_commit import LastCommit
 from parley.client.consumer.listener import CallListener, ConsumerRebalanceListener
@@ -38,8 +39,12 @@ from parley.errors import (
     broker_error,
     own_copy,
 )
-from parley.errors.codes import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
-from parley.types import Names, TopicPartition
+from parley.errors.codes import (
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from parley.types import Names, TopicPartition, name_refused, shown
 
 log = logging.getLogger("parley.client")
 TURNS_TO_ASSIGNED = 6
@@ -61,7 +66,7 @@ def wanted_topics(
     and for a broken pattern.
     """
     arguments.optional("listener", listener, ConsumerRebalanceListener)
-    names = arguments.topic_names("topics", topics)
+    names = names_to_subscribe(topics)
     if bool(names) == (pattern is not None):
         raise ConfigError("subscribe takes either topics or a pattern, and at least one topic")
     if isinstance(pattern, str):
@@ -71,6 +76,17 @@ def wanted_topics(
             raise ConfigError(f"pattern={pattern!r} is no regular expression: {error}") from error
     arguments.optional("pattern", pattern, re.Pattern)
     return Subscribed(frozenset(names), pattern, listener or ConsumerRebalanceListener())
+
+
+def names_to_subscribe(topics: Names) -> tuple[str, ...]:
+    """Return topics' names. Raises ConfigError for one that no topic can have: nobody would ever
+    read anything of it.
+    """
+    names = arguments.topic_names("topics", topics)
+    for name in names:
+        if reason := name_refused(name):
+            raise ConfigError(f"topics: {shown(name)} is no name of a topic: {reason}")
+    return names
 
 
 class GroupHealth(NamedTuple):
@@ -144,7 +160,7 @@ class Participation:
         self._member = self._make_member(modern=options.group_protocol != "classic")
         self._listener: ConsumerRebalanceListener = ConsumerRebalanceListener()
         self._pattern: re.Pattern[str] | None = None
-        self._matching: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._showing = False
 
     def _make_member(self, *, modern: bool) -> GroupMember:
@@ -187,20 +203,33 @@ class Participation:
     def subscribe(self, wanted: Subscribed) -> None:
         """Read topics, or all that a pattern matches, as a member of the group."""
         self._listener = wanted.listener
-        self._stop_matching()
+        self._stop_looking()
         self._pattern = wanted.pattern
         self._pace.polled(self._cluster.now_ms())
         if wanted.pattern is None:
             self._member.subscribe(wanted.topics)
+            work = self._warn_of_missing(wanted.topics)
         else:
-            self._matching = asyncio.get_running_loop().create_task(
-                self._match_topics(wanted.pattern)
-            )
+            work = self._match_topics(wanted.pattern)
+        self._looking = asyncio.get_running_loop().create_task(work)
 
-    def _stop_matching(self) -> None:
-        task, self._matching = self._matching, None
+    def _stop_looking(self) -> None:
+        task, self._looking = self._looking, None
         if task is not None:
             task.cancel()
+
+    async def _warn_of_missing(self, topics: Collection[str]) -> None:
+        """Log which topics no broker knows, as Java does: a name may be misspelt."""
+        cluster = self._cluster
+        await cluster.clock.sleep_ms(UNKNOWN_TOPIC_GRACE_MS)
+        code = cluster.cache.topic_error
+        missing = [one for one in sorted(topics) if code(one) == UNKNOWN_TOPIC_OR_PARTITION]
+        if missing:
+            log.warning(
+                "group %s: no broker knows %s: it is read once it is there; check the name",
+                self._group_id,
+                ", ".join(missing),
+            )
 
     async def _match_topics(self, pattern: re.Pattern[str]) -> None:
         """Look for topics that match, now and as often as metadata is refreshed (G41)."""
@@ -363,7 +392,7 @@ class Participation:
         """Give everything up and leave the group. Raises what a listener raised,
         after the group was left.
         """
-        self._stop_matching()
+        self._stop_looking()
         self._pattern = None
         raised = None
         await self._last_commit.drop()

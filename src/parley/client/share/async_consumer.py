@@ -9,6 +9,7 @@ from typing import Unpack, overload
 from parley.client.async_client import AsyncClient
 from parley.client.consumer.async_consumer import check_getmany
 from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, after_body, check_close
+from parley.client.consumer.participation import names_to_subscribe
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.book import AcknowledgeType
 from parley.client.options import arguments
@@ -110,7 +111,7 @@ class AsyncShareConsumer:
 
     def subscribe(self, topics: Names) -> None:
         """Read topics, together with the other members. Replaces what was subscribed to before."""
-        names = frozenset(arguments.topic_names("topics", topics))
+        names = frozenset(names_to_subscribe(topics))
         if not names:
             raise ConfigError("topics is empty: name at least one, or call unsubscribe")
         self._core.subscribe(names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,29 +14,15 @@ from parley.errors.codes import (
     INVALID_TOPIC_EXCEPTION,
     POLICY_VIOLATION,
 )
+from parley.types import name_refused
 
 MOST_PARTITIONS = 10_000  # of one topic in one request (KRaft's MAX_PARTITIONS_PER_BATCH)
-# file name limit 255 minus "-" and the partition: org.apache.kafka.common.internals.Topic
-LONGEST_NAME = 249
-_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
     """Raise Refused (INVALID_TOPIC_EXCEPTION) unless Kafka accepts `name` for a topic."""
-    if not name:
-        reason = "the empty string is not allowed"
-    elif name in (".", ".."):
-        reason = "'.' or '..' is not allowed"
-    elif len(name) > LONGEST_NAME:
-        reason = f"the length of '{name}' is longer than the max allowed length {LONGEST_NAME}"
-    elif _NAME.fullmatch(name) is None:
-        reason = (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
-            "and '-'"
-        )
-    else:
-        return
-    raise Refused(INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+    if reason := name_refused(name):
+        raise Refused(INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def spread(
