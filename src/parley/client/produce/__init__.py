@@ -6,5 +6,5 @@ queues them by partition, `sequences` numbers them, `sender` sends them (`reques
 wait. `answers` says what came of one; `resend` and `rebatch` send again what cannot go as it is.
 Records: `record_writer` takes them into chunks (`chunk`, `accumulator`), which are closed as
 `shares` lets them; `handing_over` has `record_batches` make batches of these, where `record_topics`
-and `partitioners` say.
+and `partitioners` say. `under_way` knows what the end of the process would lose.
 """

@@ -186,6 +186,12 @@ class RecordChunk(RecordGatherer):
         """Return the outcome of a row's batch, None before there is one."""
         return self._call_of(row) if self.calls else None
 
+    def unacknowledged(self) -> int:
+        """Return how many of its records have no outcome yet."""
+        if self.open < 0:
+            return self.rows or self.count
+        return sum(call.records for call in self.calls if not call.done)
+
     def wait(self, row: int, waiter: Waiter) -> bool:
         """Have a future set when a row's outcome is known; False if it is known already."""
         with self._outcomes:

@@ -18,6 +18,7 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_any
 from parley.client.options.client_options import CODECS, ProduceOptions
+from parley.client.produce import under_way
 from parley.client.produce.plans import TopicPlans, check_guarantees
 from parley.client.produce.rows import (
     Rows,
@@ -47,11 +48,12 @@ NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 """What Java's idempotent producer sends where there is no transaction."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Writing:
     """One produce call under way."""
 
     call: ProduceCall
+    sender: Sender
     options: ProduceOptions
     topic: str | None
     partition: int | None
@@ -61,6 +63,10 @@ class Writing:
     """Plans that can do what the options ask for."""
     has_turn: bool = False
     """Whether it holds the sender's lock: from its turn until its batches are handed over."""
+
+    def unacknowledged(self) -> int:
+        """Return how many records of its batches have no outcome yet."""
+        return self.sender.open_records(self.call)
 
 
 class Producer:
@@ -80,7 +86,9 @@ class Producer:
     def begin(self, topic: str | None, partition: int | None, options: ProduceOptions) -> Writing:
         """Return a new call; nothing is sent yet."""
         self._set_limits(options)
-        return Writing(ProduceCall(), options, topic, partition)
+        writing = Writing(ProduceCall(), self.sender, options, topic, partition)
+        under_way.begun(writing)
+        return writing
 
     def _set_limits(self, options: ProduceOptions) -> None:
         self.sender.requests.max_in_flight = options.max_in_flight_requests_per_connection
@@ -116,6 +124,7 @@ class Producer:
     def give_up(self, writing: Writing, error: KafkaError) -> None:
         """Drop what was not sent of a call that ended early, and its turn."""
         self.sender.abandon(writing.call, error)
+        under_way.ended(writing)
         self._end_turn(writing)
 
     def encode(self, writing: Writing, plan: TopicPlan, rows: pa.RecordBatch) -> list[OutBatch]:
@@ -156,6 +165,7 @@ class Producer:
         """
         call = writing.call
         await self.sender.settled(call)
+        under_way.ended(writing)
         if call.error is not None:
             acked = sum(ack.records for ack in call.acks().values())
             call.error.add_note(f"of this call {acked} records were acknowledged")

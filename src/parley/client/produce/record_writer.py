@@ -21,6 +21,7 @@ from typing import Protocol
 
 from parley.client.cluster.change import Change
 from parley.client.cluster.core import Cluster
+from parley.client.produce import under_way
 from parley.client.produce.accumulator import LARGEST_GRANT_BYTES, Accumulator, Gate
 from parley.client.produce.chunk import BatchCall, RecordChunk, failure
 from parley.client.produce.handing_over import HandOver
@@ -197,6 +198,7 @@ class RecordWriter:
             if other is None:
                 self._accumulator.begin(chunk)
                 self._unsettled[chunk] = None
+                under_way.begun(chunk)
                 return chunk
         self._memory.release(chunk.granted)
         self._observer.chunk_ended()
@@ -292,6 +294,7 @@ class RecordWriter:
         if chunk not in self._unsettled:
             return
         del self._unsettled[chunk]
+        under_way.ended(chunk)
         self._settled.notify()
         self._observer.chunk_ended()
 

@@ -102,6 +102,12 @@ class Sender:
         call.give_up(error, in_doubt=in_doubt)
         self.memory.notify()
 
+    def open_records(self, call: ProduceCall) -> int:
+        """Return how many records of a call's batches have no outcome yet. From any thread."""
+        logs = list(self.logs.values())
+        open_batches = [batch for log in logs for batch in log.open_batches()]
+        return sum(batch.records for batch in open_batches if batch.call is call)
+
     def _logs_of(self, call: ProduceCall) -> Iterable[PartitionLog]:
         """Return where batches of a call may be open."""
         if call.partition is None:
