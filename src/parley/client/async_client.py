@@ -89,7 +89,7 @@ class AsyncClient(AsyncAdministration):
         )
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
-        self._closed = False
+        self._closed = self._left_behind = False
         self.transactions = AsyncTransactions(self._begin)
         """Transactional producers, and what else concerns transactions."""
 
@@ -106,8 +106,16 @@ class AsyncClient(AsyncAdministration):
         return self
 
     async def close(self) -> None:
-        """Close every connection. Records not yet acknowledged fail. Idempotent."""
+        """Close every connection. Records not yet acknowledged fail. Idempotent.
+
+        Raises LocalProtocolError in another event loop than the client's, unless that is closed.
+        """
+        is_alive = self._is_alive()
         self._closed = True
+        if not is_alive:
+            self._left_behind = True
+            self._producer = self._cluster = None  # their sockets close with them
+            self.transactions.leave_behind()
         await self.transactions.close()
         producer, self._producer = self._producer, None
         cluster, self._cluster = self._cluster, None
@@ -126,6 +134,17 @@ class AsyncClient(AsyncAdministration):
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def _is_alive(self) -> bool:
+        """Return False where its event loop is closed. Raises LocalProtocolError in another loop
+        than its own.
+        """
+        cluster = self._cluster
+        if cluster is None:
+            return not self._left_behind
+        if not cluster.is_left_behind:
+            cluster.check_loop()
+        return not cluster.is_left_behind
 
     async def _started(self) -> Cluster:
         return (await self._begin(None))[0]

@@ -17,6 +17,7 @@ from typing import TypeVar
 from parley.client.cluster.call_deadline import call_deadline, without_connection, working_until
 from parley.client.cluster.connecting import connect_options
 from parley.client.cluster.coordinators import KeyType
+from parley.client.cluster.event_loops import another_loop, running_loop
 from parley.client.cluster.interests import Interests
 from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.metadata_source import MetadataSource
@@ -92,11 +93,24 @@ class Cluster:
             on_event=on_event,
         )
         self._interests = Interests(self.cache)
+        self._loop = running_loop()
         self.used: dict[Address, dict[int, int]] = {}
         self.coordinators: dict[tuple[KeyType, str], int] = {}
         """The broker that coordinates a group or a transactional id, as `routing` found it last."""
         self.look_ups: dict[tuple[KeyType, str], asyncio.Task[int]] = {}
         """The look-ups of coordinators under way, which `routing` lets several wait for."""
+
+    # -- the event loop ----------------------------------------------------------------------------
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether its event loop is closed, and all connections with it."""
+        return self._loop is not None and self._loop.is_closed()
+
+    def check_loop(self, what: str = "client") -> None:
+        """Raise LocalProtocolError in another event loop than the one that it was started in."""
+        if self._loop is not None and self._loop is not running_loop():
+            raise another_loop(what, is_closed=self._loop.is_closed())
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -105,7 +119,11 @@ class Cluster:
         return int(self.clock.now_ms())
 
     def deadline(self, timeout_ms: int | None = None) -> Deadline:
-        """Return the deadline of a call: `timeout_ms` from now, or `default_api_timeout_ms`."""
+        """Return the deadline of a call: `timeout_ms` from now, or `default_api_timeout_ms`.
+
+        Raises LocalProtocolError in another event loop: the call would wait there for ever.
+        """
+        self.check_loop()
         return Deadline.after(
             self.now_ms(), self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         )

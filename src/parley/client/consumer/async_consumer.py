@@ -90,11 +90,14 @@ class AsyncConsumer:
 
         Waits `timeout_ms` for brokers, and for the listener as long as it takes:
         `on_partitions_revoked` is called before the group is left. What is not answered in time is
-        given up, and logged. A static member stays in the group for a session.
+        given up, and logged. A static member stays in the group for a session. Raises
+        LocalProtocolError in another event loop than the consumer's, unless that is closed; then
+        nobody leaves, and the group notices after a session.
         """
         check_close(timeout_ms)
         try:
-            await self._core.close(timeout_ms)
+            if self._core.client._is_alive():
+                await self._core.close(timeout_ms)
         finally:
             if self._own is not None:
                 await self._own.close()

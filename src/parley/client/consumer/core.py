@@ -251,6 +251,7 @@ class ConsumerCore:
         it.
         """
         fetch = self.fetch
+        self.cluster.check_loop("consumer")
         if not self._assigned.states and not self.group.subscribed:
             raise LocalProtocolError(
                 "nothing is assigned to this consumer; subscribe to topics or assign partitions"

@@ -16,6 +16,7 @@ from itertools import count, repeat
 from operator import attrgetter
 from threading import Lock
 
+from parley.client.cluster.event_loops import another_loop
 from parley.client.produce.state import OutBatch, ProduceCall
 from parley.client.results import RecordMetadata
 from parley.errors import KafkaError, LocalProtocolError, RequestTimedOut, own_copy
@@ -88,8 +89,8 @@ class RecordChunk(RecordGatherer):
 
     __slots__ = (
         "_order", "_outcomes", "_places", "_waiters", "batches", "calls", "created_ms", "granted",
-        "impossible", "limit", "on_ended", "open", "rows", "size", "times", "topic", "trouble",
-        "unheld",
+        "impossible", "limit", "loop", "on_ended", "open", "rows", "size", "times", "topic",
+        "trouble", "unheld",
     )  # fmt: skip
 
     def __init__(
@@ -109,6 +110,8 @@ class RecordChunk(RecordGatherer):
         """Why no batches could be made of it."""
         self.impossible: list[tuple[BatchCall, KafkaError]] = []
         self.granted = self.rows = self.size = 0
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop that sends it; its acknowledgements are awaited in no other."""
         self.unheld = False
         """Whether it has records that nobody holds an acknowledgement of."""
         self.open = -1
@@ -305,7 +308,10 @@ class AsyncAcknowledgement(_Outcome):
 
     def __await__(self) -> Generator[asyncio.Future[None], None, RecordMetadata]:
         if not self.done():
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            if self._owner.loop not in (loop, None):
+                raise another_loop("producer", is_closed=self._owner.loop.is_closed())
+            waiter: asyncio.Future[None] = loop.create_future()
             if self._owner.wait(self._row, waiter):
                 yield from waiter
         return self._metadata()

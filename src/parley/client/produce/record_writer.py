@@ -181,6 +181,7 @@ class RecordWriter:
         chunk = RecordChunk(
             records.topic, self._now_ms(), max(1, limit), self.guard, self._call_ended
         )
+        chunk.loop = self._loop
         if records.plan is not None:
             magics = records.plan.magics.values()
             chunk.admit(count, min(magics, default=0) >= 2, self.guard)
@@ -360,6 +361,14 @@ class RecordWriter:
                     self._producer.sender.abandon(call.joint or call, error)
         for records in self._topics.all():
             self._hand_over.hand_over(records)
+
+    def leave_behind(self) -> None:
+        """Say what is lost with an event loop that is closed: nothing can be sent any more."""
+        under_way.warn(self._unsettled, "when their event loop was closed")
+        for chunk in self._unsettled:
+            under_way.ended(chunk)
+        self._unsettled.clear()
+        self.open.clear()
 
     async def close(self) -> None:
         """Stop; what is not settled by now is given up elsewhere."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+from collections.abc import Iterable
 from typing import Protocol
 
 from parley.client.loop_thread import leave_behind
@@ -40,19 +41,25 @@ def ended(records: UnderWay) -> None:
     _under_way.pop(records, None)
 
 
-def _warn() -> None:
-    # it waits for nothing: brokers that do not answer would keep the process
-    lost = {records: records.unacknowledged() for records in list(_under_way)}
+def warn(under_way: Iterable[UnderWay], when: str) -> None:
+    """Log how many of these records have no outcome, where that will never be known."""
+    lost = {records: records.unacknowledged() for records in list(under_way)}
     count = sum(lost.values())
     if count:
         topics = {records.topic for records, some in lost.items() if some and records.topic}
         log.warning(
-            "%d records%s were not acknowledged when this process ended: those that no broker has "
+            "%d records%s were not acknowledged %s: those that no broker has "
             "are lost. Its producers were not closed. Use them in a with block (`with "
             "Producer(...) as producer:`), or call flush() or close() before the program ends.",
             count,
             f" for {', '.join(sorted(topics)[:5])}" if topics else "",
+            when,
         )
+
+
+def _at_exit() -> None:
+    # it waits for nothing: brokers that do not answer would keep the process
+    warn(_under_way, "when this process ended")
 
 
 def _after_fork() -> None:
@@ -62,5 +69,5 @@ def _after_fork() -> None:
     _under_way = {}
 
 
-atexit.register(_warn)
+atexit.register(_at_exit)
 os.register_at_fork(after_in_child=_after_fork)

@@ -95,9 +95,11 @@ class AsyncProducer:
         """Take no more records and wait until the outcome of all others is known, or `timeout_ms`.
 
         What has no outcome then fails: its acknowledgement says whether it may have been written.
-        0 gives up at once. An open transaction is aborted. Idempotent.
+        0 gives up at once. An open transaction is aborted. Idempotent. Raises LocalProtocolError in
+        another event loop than the producer's; if that is closed it logs how many records are lost.
         """
         arguments.timeout(timeout_ms)
+        self._core.check_close()
         self._open, self._writer = {}, None
         try:
             await self._core.close(timeout_ms)
@@ -169,12 +171,15 @@ class AsyncProducer:
         writer = self._writer
         if writer is None or writer.owes_turn or size > _SMALL_BYTES:
             return False
+        self._core.check_loop()
         chunk = writer.room(topic, size)
         return chunk is not None and chunk.room >= size
 
     async def _send(self, record: ProducerRecord) -> AsyncAcknowledgement:
         core = self._core
-        if not core.started:
+        if core.started:
+            core.check_loop()
+        else:
             await self.start()
         if core.writer.owes_turn:
             # Under load others, and what sends the batches, have their turn. Before anything else:
@@ -215,6 +220,7 @@ class AsyncProducer:
         Waits for nothing: raises BufferExhaustedError where there is no room, and otherwise what
         `send` raises. A topic that nothing is known of yet is asked for afterwards.
         """
+        self._core.check_loop()
         record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
         self._core.take_now(*self._core.prepared(record))
 
@@ -264,12 +270,14 @@ class AsyncProducer:
         TransactionAbortableError where one of them failed: abort, and begin again.
         """
         transactions = self._transactions()
+        self._core.check_loop()
         self._core.writer.hand_over_all()
         await transactions.commit_transaction()
 
     async def abort_transaction(self) -> None:
         """Discard the records and offsets of the open transaction; their acknowledgements fail."""
         transactions = self._transactions()
+        self._core.check_loop()
         self._core.writer.abandon(
             TransactionAbortableError(
                 f"the transaction of {transactions.transactional_id!r} is being aborted",

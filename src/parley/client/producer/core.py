@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from parley.client.async_client import AsyncClient
+from parley.client.cluster.core import Cluster
 from parley.client.produce.chunk import BatchCall, OnDelivery, RecordChunk, failure
 from parley.client.produce.partitioners import KEY_HASHES
 from parley.client.produce.record_batches import BatchPolicy
@@ -58,6 +59,7 @@ class ProducerCore:
     """The state of one producer."""
 
     writer: RecordWriter
+    _cluster: Cluster
 
     def __init__(
         self, client: AsyncClient, options: ProducerOptions, on_error: OnError | None
@@ -76,9 +78,10 @@ class ProducerCore:
         if self.closed:
             raise closed_error()
         if self.started:
+            self.check_loop()
             return
         await self._prepare()
-        cluster = await self.client._started()
+        cluster = self._cluster = await self.client._started()
         observer: Observer = _Errors(self._failed)
         if self.options.transactional_id is None:
             producer = self.client._producing()
@@ -114,9 +117,20 @@ class ProducerCore:
             in_loop_only=options.transactional_id is not None,
         )
 
+    def check_close(self) -> None:
+        """Raise LocalProtocolError in another event loop, unless the producer's is closed."""
+        if self.started and not self._cluster.is_left_behind:
+            self.check_loop()
+
+    def check_loop(self) -> None:
+        """Raise LocalProtocolError in another event loop than the producer's."""
+        if self.started:
+            self._cluster.check_loop("producer")
+
     async def flush(self) -> None:
         """Return when the outcome of every record that was sent before this call is known."""
         if self.started:
+            self.check_loop()
             await self.writer.flush()
 
     async def close(self, timeout_ms: int | None) -> None:
@@ -125,10 +139,14 @@ class ProducerCore:
         """
         if self.closed:
             return
+        if self.started and self._cluster.is_left_behind:
+            self.closed = True
+            self.writer.leave_behind()
+            return
         self.closed = True
         if not self.started:
             return
-        cluster = await self.client._started()
+        cluster = self._cluster
         in_transaction = self.transactions is not None and self.transactions.can_abort
         try:
             if in_transaction or timeout_ms == 0:

@@ -78,11 +78,13 @@ class AsyncShareConsumer:
 
         Waits `timeout_ms` for brokers; what is not answered in time is given up. Records of the
         last poll that nothing was said of are released, as by Java's consumer: `commit` before, if
-        they were processed.
+        they were processed. Raises LocalProtocolError in another event loop than the consumer's,
+        unless that is closed; then the brokers notice after a while.
         """
         check_close(timeout_ms)
         try:
-            await self._core.close(timeout_ms)
+            if self._core.client._is_alive():
+                await self._core.close(timeout_ms)
         finally:
             if self._own is not None:
                 await self._own.close()

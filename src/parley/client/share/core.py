@@ -135,6 +135,7 @@ class ShareCore:
         """The cluster of the client. Raises LocalProtocolError before `start` and after `close`."""
         if self._cluster is None or self._closed:
             raise not_running(closed=self._closed)
+        self._cluster.check_loop("consumer")
         return self._cluster
 
     async def close(self, timeout_ms: int) -> None:

@@ -178,6 +178,10 @@ class AsyncTransactions:
         cluster, deadline = await self._begin(timeout_ms)
         return await describe_transactions(cluster, wanted, deadline)
 
+    def leave_behind(self) -> None:
+        """Forget the producers that are still open: their event loop is closed."""
+        self._producers.clear()
+
     async def close(self) -> None:
         """Close the producers that are still open; the client does it when it closes."""
         while self._producers:
