@@ -188,13 +188,17 @@ def test_what_cannot_be_sent_is_refused_at_the_call(cluster: LocalCluster, topic
     made(cluster, topic)
 
     async def work() -> None:
-        async with producer(cluster, max_block_ms=300) as sending:
+        async with producer(cluster) as sending:
             wrong: list[tuple[dict[str, object], type[Exception], str]] = [
                 ({"value": "text"}, ConfigError, r"value='text' .*\.encode\(\)"),
                 ({"value": 7}, ConfigError, "value=7 .*value_serializer"),
                 ({"value": b"", "key": 1.5}, ConfigError, "key=1.5"),
                 ({"value": b"", "headers": {"a": b""}}, ConfigError, "headers="),
-                ({"value": b"", "headers": [("a", "b")]}, ConfigError, 'header "a"'),
+                (
+                    {"value": b"", "headers": [("a", "b")]},
+                    ConfigError,
+                    r'header "a".*\.encode\(\)$',
+                ),
                 ({"value": b"", "headers": [(b"a", b"b")]}, ConfigError, "header "),
                 ({"value": b"", "partition": -1}, ConfigError, "partition=-1"),
                 ({"value": b"", "partition": True}, ConfigError, "partition=True"),

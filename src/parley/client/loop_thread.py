@@ -34,7 +34,9 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise LocalProtocolError(
-                "a blocking call was made inside parley's own event loop; use AsyncClient there"
+                "a blocking call was made inside parley's own event loop, as in a callback: it "
+                "would wait for itself. Make it in another thread; coroutines use AsyncClient, "
+                "AsyncProducer or AsyncConsumer"
             )
         return asyncio.run_coroutine_threadsafe(work, self.loop)
 

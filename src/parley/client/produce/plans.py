@@ -26,14 +26,22 @@ class TopicPlans:
         self._plans: dict[str, TopicPlan] = {}
         self._cares = contextlib.ExitStack()
 
-    async def of(self, topic: str, options: ProduceOptions, highest: int) -> TopicPlan:
+    async def of(
+        self, topic: str, options: ProduceOptions, highest: int, *, asks_once: bool = False
+    ) -> TopicPlan:
         """Return what a topic's leaders take, after asking them where that may have changed, or
         where the partition `highest` is not known. Raises the topic's error.
+
+        For a partition that is not there it asks until `max_block_ms` is over, or once.
         """
         plan = self._plans.get(topic)
         if plan is None or not self.is_fresh(plan) or highest >= plan.partition_count:
             deadline = self._cluster.deadline(options.max_block_ms)
-            plan = await self._plan(topic, options, deadline, highest)
+            await ensure_topics(
+                self._cluster, [topic], deadline, auto_create=options.allow_auto_create_topics
+            )
+            await self._known_partition(topic, highest, deadline, asks_once=asks_once)
+            plan = await self._plan(topic, deadline)
             before, self._plans[topic] = self._plans.get(topic), plan
             self._care_for(plan, 0 if before is None else before.partition_count)
         return plan
@@ -57,30 +65,30 @@ class TopicPlans:
         if new:
             self._cares.enter_context(self._cluster.interested(new))
 
-    async def _known_partition(self, topic: str, highest: int, deadline: Deadline) -> None:
+    async def _known_partition(
+        self, topic: str, highest: int, deadline: Deadline, *, asks_once: bool
+    ) -> None:
         """Ask for metadata until a partition is there, as Java does: it may be just added."""
         began, attempt = self._cluster.now_ms(), 0
+        answered = False
         while True:
             known = self._cluster.view.topics.get(topic)
             if highest < 0 or (known is not None and highest in known.partitions):
                 return
-            if deadline.passed(self._cluster.now_ms()):
+            if (asks_once and answered) or deadline.passed(self._cluster.now_ms()):
                 count = 0 if known is None else len(known.partitions)
-                raise no_such_partition(topic, highest, count, self._cluster.now_ms() - began)
+                waited_ms = 0 if asks_once else self._cluster.now_ms() - began
+                raise no_such_partition(topic, highest, count, waited_ms)
             if attempt:
                 await self._cluster.pause(attempt - 1, deadline)
             attempt += 1
             self._cluster.schedule.hurry()
-            await self._cluster.refresh_quietly(deadline)
+            with contextlib.suppress(KafkaError):
+                await self._cluster.refresh(deadline)
+                answered = True
 
-    async def _plan(
-        self, topic: str, options: ProduceOptions, deadline: Deadline, highest: int
-    ) -> TopicPlan:
+    async def _plan(self, topic: str, deadline: Deadline) -> TopicPlan:
         """Ask the leaders of a topic what they take."""
-        await ensure_topics(
-            self._cluster, [topic], deadline, auto_create=options.allow_auto_create_topics
-        )
-        await self._known_partition(topic, highest, deadline)
 
         async def attempt() -> TopicPlan:
             found = self._cluster.view.topics.get(topic)

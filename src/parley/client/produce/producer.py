@@ -187,12 +187,19 @@ class Producer:
         return plan
 
     async def prepare(
-        self, topic: str, options: ProduceOptions, highest: int, checked: list[TopicPlan]
+        self,
+        topic: str,
+        options: ProduceOptions,
+        highest: int,
+        checked: list[TopicPlan],
+        *,
+        asks_once: bool = False,
     ) -> TopicPlan:
         """Return what a topic's leaders take, and see to it that there is a producer id if they
-        take one. Raises as `turn` does. Mutates: `checked`, plans that can do what is asked for.
+        take one. Raises as `turn` does; with `asks_once` a partition that is not there after asking
+        once more is an error at once. Mutates: `checked`, plans that can do what is asked for.
         """
-        plan = await self.plans.of(topic, options, highest)
+        plan = await self.plans.of(topic, options, highest, asks_once=asks_once)
         if plan not in checked:
             check_guarantees(plan, options)
             checked.append(plan)

@@ -125,8 +125,9 @@ class RecordTopics:
             records.renew_after_ms = self._cluster.now_ms() + RENEWAL_PAUSE_MS
 
     async def _ask(self, records: TopicRecords, highest: int) -> None:
+        options = self._policy.batches.options
         records.plan = await self._producer.prepare(
-            records.topic, self._policy.batches.options, highest, records.checked
+            records.topic, options, highest, records.checked, asks_once=True
         )
         del records.checked[:-1]
 

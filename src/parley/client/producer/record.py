@@ -138,8 +138,8 @@ def _bytes(what: str, value: object) -> bytes | None:
 
 
 def _remedy(what: str, value: object) -> str:
-    if "serializer" in what:
-        return ""
+    if what not in ("key", "value"):
+        return ", as by .encode()" if isinstance(value, str) and "serializer" not in what else ""
     how = "str.encode" if isinstance(value, str) else "a function that makes bytes of it"
     call = ", as by .encode()," if isinstance(value, str) else ","
     return f"{call} or set {what}_serializer={how}"
