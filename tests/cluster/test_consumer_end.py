@@ -8,7 +8,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from parley.client import AsyncConsumer, AsyncShareConsumer, ConsumerRebalanceListener
+from parley.client import (
+    AsyncConsumer,
+    AsyncShareConsumer,
+    ConsumerRebalanceListener,
+    OffsetAndMetadata,
+)
 from parley.errors import CommitFailedError, ConfigError, LocalProtocolError
 
 from .lone_member import GROUP, MODERN, TOPIC, TP, Lone, Seen, lone
@@ -135,6 +140,25 @@ class Refuses(ConsumerRebalanceListener):
 
     def on_partitions_revoked(self, revoked: object) -> None:
         raise ValueError("revoked")
+
+
+class CommitsLast(ConsumerRebalanceListener):
+    """Commits what it is about to give up."""
+
+    def __init__(self, consumer: AsyncConsumer) -> None:
+        self._consumer = consumer
+
+    async def on_partitions_revoked(self, revoked: object) -> None:
+        await self._consumer.commit({TP: 7})
+
+
+def test_a_listener_may_still_commit_while_the_consumer_is_being_closed() -> None:
+    with lone("4.3") as one:
+        one.subscribe(one.consumer, CommitsLast(one.consumer))
+        one.go_on(1_000)
+        one.stop(one.consumer)
+        found = one.time.run(one.client().committed_offsets(GROUP, [TP]))
+        assert found == {TP: OffsetAndMetadata(7)}
 
 
 def test_what_the_body_raises_comes_out_although_the_end_fails_as_well() -> None:

@@ -50,7 +50,7 @@ class LastCommit:
         return task
 
     async def drop(self) -> None:
-        """Give up the commit under way, if there is one."""
+        """Give up the commit under way."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

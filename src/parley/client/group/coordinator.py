@@ -71,7 +71,7 @@ class GroupCoordinator:
             self.forget()
             raise
 
-    async def tell(
+    async def say_farewell(
         self, api: ApiKey, make: Callable[[int], Request[R]], deadline: Deadline
     ) -> Reply[R]:
         """Say farewell, on a connection that other requests share: on the member's own one a

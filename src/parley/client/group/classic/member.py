@@ -131,7 +131,7 @@ class ClassicMember:
         if not identity.member_id or (self._who.group_instance_id is not None and not static_too):
             return
         try:
-            reply = await self._coordinator.tell(
+            reply = await self._coordinator.say_farewell(
                 ApiKey.LEAVE_GROUP,
                 lambda version: leave_request(self._who, identity, reason, version),
                 deadline,

@@ -100,7 +100,7 @@ class ModernMember:
     async def _send_leave(self, deadline: Deadline) -> None:
         epoch = LEAVING if self._who.group_instance_id is None else LEAVING_FOR_A_WHILE
         try:
-            await self._coordinator.tell(
+            await self._coordinator.say_farewell(
                 ApiKey.CONSUMER_GROUP_HEARTBEAT,
                 lambda version: leaving_request(self._who, epoch),
                 deadline,

@@ -93,7 +93,7 @@ class ShareMember:
 
     async def _send_leave(self, deadline: Deadline) -> None:
         try:
-            await self._coordinator.tell(
+            await self._coordinator.say_farewell(
                 ApiKey.SHARE_GROUP_HEARTBEAT, lambda version: leaving_request(self.who), deadline
             )
         except KafkaError as error:  # the session ends by itself
