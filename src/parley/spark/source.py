@@ -158,7 +158,8 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         from parley.spark.read.reader import BatchReader, FilteringReader
         from parley.spark.tables import options_of_read
 
-        options = read_source_options(options_of_read(self.options, schema), Use.BATCH_READ)
+        given = options_of_read(self.options, schema, Use.BATCH_READ)
+        options = read_source_options(given, Use.BATCH_READ)
         # Spark refuses a reader with pushFilters unless its setting
         # allows push-down, and does not say which it is; but only with
         # the setting on does this module of Spark's ask for a reader.
@@ -176,7 +177,8 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         from parley.spark.stream.reader import StreamReader
         from parley.spark.tables import options_of_read
 
-        options = read_source_options(options_of_read(self.options, schema), Use.STREAM_READ)
+        given = options_of_read(self.options, schema, Use.STREAM_READ)
+        options = read_source_options(given, Use.STREAM_READ)
         return StreamReader(*self._settled(options, schema))
 
     @edge

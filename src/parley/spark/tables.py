@@ -14,6 +14,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from parley.spark.options.texts import Use, has_effect
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -61,24 +63,29 @@ def _holds_login(name: str, text: str) -> bool:
     return name.lower().endswith("url") and "@" in text
 
 
-def options_of_read(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """Return the options of a read, with those of the table that is read where it is one."""
+def options_of_read(
+    options: Mapping[str, str], schema: StructType, use: Use = Use.READ
+) -> dict[str, str]:
+    """Return the options of a read, with those of the table that is read where it is one. Of the
+    table's, which serve reads and writes, those for the use.
+    """
     given = dict(options.items())
     for column in schema.fields:
         if KEY in (column.metadata or {}):
+            kept = json.loads(column.metadata[KEY])
             return {
-                **json.loads(column.metadata[KEY]),
+                **{name: text for name, text in kept.items() if has_effect(name, use)},
                 **{name.lower(): text for name, text in given.items()},
             }
     return given
 
 
 def options_of_write(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """Return the options of a write, with those of the table that rows are inserted into.
+    """Return the options of a batch write, with those of the table that rows are inserted into.
 
     A write that says itself where the cluster is goes into no table: its rows may come out of one,
     whose options are then another cluster's.
     """
     if any(name.lower() == "kafka.bootstrap.servers" for name in options):
         return dict(options.items())
-    return options_of_read(options, schema)
+    return options_of_read(options, schema, Use.BATCH_WRITE)

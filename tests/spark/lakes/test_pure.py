@@ -226,6 +226,8 @@ def test_storage_options_show_in_no_text() -> None:
     ("use", "options", "expected"),
     [
         (Use.STREAM_WRITE, {"mergeShema": "true"}, 'no option "mergeShema".*"mergeSchema"'),
+        (Use.BATCH_WRITE, {"overwriteSchema": "true"}, "columns of a table are not replaced"),
+        (Use.BATCH_WRITE, {"replaceWhere": "n > 1"}, "Delete what is to be replaced first"),
         (Use.STREAM_WRITE, {"txnVersion": "3"}, "txnVersion is for batch writes only"),
         (Use.BATCH_WRITE, {"compactEvery": "3"}, "compactEvery is for streams only"),
         (Use.BATCH_WRITE, {"txnAppId": "q"}, "txnAppId and txnVersion go together"),

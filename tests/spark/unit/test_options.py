@@ -140,6 +140,12 @@ def test_an_option_of_another_use_has_no_effect() -> None:
     )
     assert given[MAX_OFFSETS_PER_TRIGGER] is None
     assert given[TOPIC] is None
+    assert given.warnings == (
+        "option maxOffsetsPerTrigger has no effect here: it is for stream reads",
+        "option topic has no effect here: it is for batch writes and stream writes",
+    )
+    (said,) = read_options({"startingoffsets": "earliest"}, Use.BATCH_WRITE).warnings
+    assert said.startswith("option startingOffsets has no effect here: it is for batch reads")
 
 
 def test_kafka_options_are_set_apart_and_never_shown() -> None:

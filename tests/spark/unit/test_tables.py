@@ -40,8 +40,9 @@ def test_a_table_gets_its_options_back_but_no_secrets() -> None:
 
 
 def test_rows_out_of_a_table_take_its_options_to_no_other_cluster() -> None:
-    table = stored(schema_of_table(read_schema(False), OPTIONS))
-    inserted = {"subscribe": "t", "kafka.bootstrap.servers": "a:1", "kafka.acks": "1"}
+    table = stored(schema_of_table(read_schema(False), {**OPTIONS, "topic": "t"}))
+    assert "topic" not in options_of_read({}, table)
+    inserted = {"topic": "t", "kafka.bootstrap.servers": "a:1", "kafka.acks": "1"}
     assert options_of_write({"kafka.acks": "1"}, table) == inserted
     elsewhere = {"kafka.Bootstrap.servers": "b:1"}
     assert options_of_write(elsewhere, table) == elsewhere

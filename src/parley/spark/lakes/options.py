@@ -109,6 +109,19 @@ _SPARKS_OWN = frozenset(
     )
 )  # fmt: skip
 _SPARKS_PREFIXES = ("option.", "spark.", "__")
+_DELETE_FIRST = (
+    "a write replaces all rows or none. Delete what is to be replaced first (deltalake, pyiceberg "
+    'or an engine), then write with mode("append")'
+)
+_OF_OTHER_SINKS = {
+    "overwriteschema": "columns of a table are not replaced. Write into a new table, or add "
+    "columns with mergeSchema=true",
+    "replacewhere": _DELETE_FIRST,
+    "partitionoverwritemode": _DELETE_FIRST,
+    "overwrite-mode": _DELETE_FIRST,
+    "maxrecordsperfile": "files end at a size, targetFileSize",
+}
+"""Options of the lakes' own sinks that have no like here, and what to do instead."""
 _UNSAFE = "allow_unsafe_rename"
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):")
 _OF_THIS_MACHINE = re.compile(r"(?:/|//localhost/|///)(?!/)(.*)", re.DOTALL)
@@ -183,7 +196,7 @@ def read_rows(
         option = by_name.get(name)
         if option is None:
             if name not in _SPARKS_OWN and not name.startswith(_SPARKS_PREFIXES):
-                raise ConfigError(f'there is no option "{key}".{_nearest(name, rows)}')
+                raise ConfigError(f'there is no option "{key}".{_instead(name, rows)}')
         elif use & option.use:
             values[option.name] = read_value(option, given)
         else:
@@ -279,7 +292,9 @@ def local_folder(location: str) -> str | None:
     return "/" + location[len(found[0]) :].lstrip("/")
 
 
-def _nearest(name: str, rows: Sequence[SparkOption[OptionValue]]) -> str:
+def _instead(name: str, rows: Sequence[SparkOption[OptionValue]]) -> str:
+    if name in _OF_OTHER_SINKS:
+        return f" It belongs to another sink; here {_OF_OTHER_SINKS[name]}."
     hint = nearest_hint(name, [option.name.lower() for option in rows])
     for option in rows:
         hint = hint.replace(f'"{option.name.lower()}"', f'"{option.name}"')

@@ -17,12 +17,19 @@ from parley.spark.options.table import OPTIONS, markdown_table
 
 __all__ = [
     "OPTIONS", "GivenOptions", "Kind", "OptionValues", "SparkOption", "Use", "allowed",
-    "markdown_table", "nearest_option", "read_options", "read_value",
+    "has_effect", "markdown_table", "nearest_option", "read_options", "read_value",
 ]  # fmt: skip
 
 V = TypeVar("V", bound=OptionValue)
 
 _BY_NAME = {option.name.lower(): option for option in OPTIONS}
+
+_USES = {
+    Use.BATCH_READ: "batch reads",
+    Use.STREAM_READ: "stream reads",
+    Use.BATCH_WRITE: "batch writes",
+    Use.STREAM_WRITE: "stream writes",
+}
 
 # Spark hands its own keys to a data source as well: of tables (TableCatalog's reserved properties),
 # of paths, of a stream's sink. They mean nothing here and are no mistake of the user's.
@@ -53,7 +60,8 @@ def read_options(options: Mapping[str, str], use: Use) -> GivenOptions:
     """Return a user's options as typed values.
 
     Raises ConfigError for an option that does not exist (naming the nearest one) and for a value
-    that cannot be read or is out of range.
+    that cannot be read or is out of range. An option for another use is a warning: the same options
+    often serve a read and a write.
     """
     values: dict[str, OptionValue] = {}
     kafka: dict[str, str] = {}
@@ -69,11 +77,23 @@ def read_options(options: Mapping[str, str], use: Use) -> GivenOptions:
                 continue
             raise ConfigError(f'there is no option "{key}".{nearest_option(name)}')
         if not use & option.use:
+            warnings.append(_of_another_use(option))
             continue
         if option.no_effect:
             warnings.append(f"option {option.name} has no effect: {option.no_effect}")
         values[option.name] = read_value(option, text)
     return GivenOptions(OptionValues(values), kafka, tuple(warnings))
+
+
+def has_effect(name: str, use: Use) -> bool:
+    """Return whether an option is for a use, as those that are in no table may be."""
+    option = _BY_NAME.get(name.lower())
+    return option is None or bool(use & option.use)
+
+
+def _of_another_use(option: SparkOption[OptionValue]) -> str:
+    uses = " and ".join(text for use, text in _USES.items() if use & option.use)
+    return f"option {option.name} has no effect here: it is for {uses}"
 
 
 def nearest_option(name: str) -> str:
