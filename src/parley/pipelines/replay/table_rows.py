@@ -196,7 +196,9 @@ class TableRecords:
             kind = self._columns.field("order", name).type
             if not _is_ordered(kind):
                 raise self._columns.wrong(
-                    f"order names {name}, of the type {kind}, which has no order"
+                    f"order names {name}, of the type {kind}, which cannot order rows (those of "
+                    "floating point may be no number at all): integers, decimals, texts, bytes, "
+                    "booleans, dates and timestamps can. Name one, or cast it in the table"
                 )
         return tuple(names)
 
