@@ -96,6 +96,24 @@ def test_it_ends_after_so_many_and_goes_on_there(consume: Run, client: Client) -
     assert (code, json.loads(out)["value"], committed(client)) == (0, "d", {0: 4})
 
 
+@pytest.mark.parametrize(
+    ("encoding", "printed"),
+    [
+        ("base64", ["/2E=", "XHhmZg=="]),
+        ("hex", ["ff61", "5c786666"]),
+        ("text", [r"\xffa", r"\xff"]),
+    ],
+)
+def test_bytes_that_are_no_text_are_printed_without_loss(
+    encoding: str, printed: list[str], consume: Run, client: Client
+) -> None:
+    client.produce(TOPIC, pa.table({"value": pa.array([b"\xffa", rb"\xff"], pa.binary())}), 0)
+    arguments = [TOPIC, "--group", GROUP, "--from-beginning", "--max-records", "2"]
+    code, out, _ = consume(*arguments, "--format", "jsonl", "--encoding", encoding)
+    assert code == 0
+    assert [json.loads(line)["value"] for line in out.splitlines()] == printed
+
+
 @pytest.mark.parametrize(("sent", "ended_with"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_signal_commits_what_was_printed_and_leaves(

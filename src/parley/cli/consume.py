@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import signal
 import sys
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from enum import StrEnum
 from types import FrameType
 from typing import Annotated, Any
 
@@ -37,6 +39,14 @@ app = typer.Typer(add_completion=False)
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 POLL_MS, MOST_AT_ONCE = 500, 500
 COMMIT_EVERY_S = 5
+
+
+class Encoding(StrEnum):
+    """The values of `--encoding`; text is not lossless, for bytes that are no UTF-8."""
+
+    TEXT = "text"
+    BASE64 = "base64"
+    HEX = "hex"
 
 
 # size: every option of the command line is a parameter, given by its name
@@ -80,6 +90,14 @@ def consume(
             help="jsonl, with the headers, or csv. [default: tab-separated lines]",
         ),
     ] = None,
+    encoding: Annotated[
+        Encoding,
+        typer.Option(
+            metavar="HOW",
+            help="How keys and values are printed: text, with \\xNN for what is no UTF-8; base64 "
+            "or hex, which lose nothing.",
+        ),
+    ] = Encoding.TEXT,
     timeout_ms: CallTimeoutOption = 30_000,
     release: PinnedReleaseOption = None,
     command_config: CommandConfigOption = None,
@@ -103,7 +121,7 @@ def consume(
         isolation_level=isolation_level,
         enable_auto_commit=False,
     )
-    printing = Printing(consumer, printer(output_format))
+    printing = Printing(consumer, printer(output_format, encoding))
     with printing.counted(f'group "{group}"'), ended_by_sigterm():
         warn_of_missing(options, topics or ())
         with consumer, printing.committing():
@@ -223,7 +241,9 @@ class Printing(ConsumerRebalanceListener):
             self._printed.clear()
 
 
-def printer(output_format: OutputFormat | None) -> Callable[[ConsumerRecord], None]:
+def printer(
+    output_format: OutputFormat | None, encoding: Encoding = Encoding.TEXT
+) -> Callable[[ConsumerRecord], None]:
     """Return what prints a record. ConfigError for a format that has an end."""
     if output_format in (OutputFormat.JSON, OutputFormat.TABLE):
         raise ConfigError(f"records have no end: give --format jsonl instead of {output_format}")
@@ -231,28 +251,29 @@ def printer(output_format: OutputFormat | None) -> Callable[[ConsumerRecord], No
 
     def show(record: ConsumerRecord) -> None:
         nonlocal heading
+        row = row_of(record, encoding)
         if output_format is OutputFormat.JSONL:
-            print_rows("consume", (*COLUMNS, "headers"), [row_of(record)], output_format)
+            print_rows("consume", (*COLUMNS, "headers"), [row], output_format)
         elif output_format is OutputFormat.CSV:
-            print_rows("consume", COLUMNS, [row_of(record)], output_format, heading=heading)
+            print_rows("consume", COLUMNS, [row], output_format, heading=heading)
         else:
-            print_lines(COLUMNS, [row_of(record)], heading=heading)
+            print_lines(COLUMNS, [row], heading=heading)
         heading = False
 
     return show
 
 
-def row_of(record: ConsumerRecord) -> Mapping[str, Any]:
-    """Return a record by columns; bytes that are no UTF-8 stand there as \\xNN."""
+def row_of(record: ConsumerRecord, encoding: Encoding) -> Mapping[str, Any]:
+    """Return a record by columns, its bytes encoded."""
     known = record.timestamp >= 0
     return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": _moment(record.timestamp) if known else None,
-        "key": _text(record.key),
-        "value": _text(record.value),
-        "headers": [[name, _text(value)] for name, value in record.headers],
+        "key": _text(record.key, encoding),
+        "value": _text(record.value, encoding),
+        "headers": [[name, _text(value, encoding)] for name, value in record.headers],
     }
 
 
@@ -264,5 +285,9 @@ def _moment(timestamp_ms: int) -> str | int:
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "backslashreplace")
+def _text(data: bytes | None, encoding: Encoding) -> str | None:
+    if data is None:
+        return None
+    if encoding is Encoding.BASE64:
+        return base64.b64encode(data).decode()
+    return data.hex() if encoding is Encoding.HEX else data.decode("utf-8", "backslashreplace")
