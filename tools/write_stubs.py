@@ -145,7 +145,9 @@ def names(package: str) -> str:
 
 def _import(module: str, found: list[str]) -> str:
     """Return an import that exports names, in the order of isort: constants, classes, functions."""
-    ordered = sorted(found, key=lambda name: (name.upper() != name, not name[0].isupper(), name))
+    ordered = sorted(
+        found, key=lambda name: (name.upper() != name, not name[0].isupper(), name.lower())
+    )
     exported = [f"{name} as {name}" for name in ordered]
     line = f"    from {module} import {exported[0]}"
     if len(exported) == 1 and len(line) <= LINE_LENGTH:

@@ -53,7 +53,7 @@ from parley.serdes import Schema
 
 RIGHT = """
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 
 import pyarrow as pa
@@ -62,6 +62,7 @@ from parley import (
     EARLIEST, LATEST, AsyncClient, Client, Consumer, ClientOptions, AsyncConsumer, ConsumerOptions,
     FetchOptions, NewTopic, OffsetAndMetadata, ProduceOptions, TopicPartition,
     AcknowledgeType, AsyncProducer, AsyncShareConsumer, Producer, ShareConsumer,
+    Acknowledgement, ConsumerRebalanceListener, ConsumerRecord, KafkaError, RecordMetadata,
 )
 from parley.client import ClusterMetadata, record_shape
 from parley.devcluster import LocalCluster
@@ -145,6 +146,36 @@ def produce() -> int:
         with producer.transaction():
             producer.send_batch("flights", pa.table({"value": ["a"]}))
         return sent.result(timeout_ms=5).offset
+
+
+def as_bytes(value: dict[str, int]) -> bytes:
+    return b"%d" % len(value)
+
+
+def length(value: bytes) -> int:
+    return len(value)
+
+
+def by_length(topic: str, key: bytes | None, known: list[int], available: list[int]) -> int:
+    return known[len(key or b"") % len(known)]
+
+
+def delivered(error: KafkaError | None, metadata: RecordMetadata) -> None:
+    print(error, metadata.offset)
+
+
+class Listener(ConsumerRebalanceListener):
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        print(*assigned)
+
+
+def with_functions() -> None:
+    with Producer(value_serializer=as_bytes, partitioner=by_length) as producer:
+        sent: Acknowledgement = producer.produce("flights", {"a": 1}, on_delivery=delivered)
+    with Consumer(value_deserializer=length, group_id="g") as consumer:
+        consumer.subscribe(["flights"], listener=Listener())
+        record: ConsumerRecord = consumer.getone()
+    print(sent.done(), record.value)
 
 
 async def produce_too() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from parley.client.options import arguments
 from parley.client.results import RecordMetadata
@@ -17,10 +17,11 @@ from parley.types import shown
 log = logging.getLogger("parley.client")
 BATCH_BYTES = 96
 """What one record and its batch take beside key, value and headers, at most."""
-Serializer: TypeAlias = Callable[[object], bytes | None]
-Partitioner: TypeAlias = Callable[[str, bytes | None, Sequence[int], Sequence[int]], int]
+Serializer: TypeAlias = Callable[[Any], bytes | None]
+"""Makes bytes of a value: Any, for an application's function takes what it sends."""
+Partitioner: TypeAlias = Callable[[str, bytes | None, Any, Any], int]
 """`partitioner(topic, key, partitions, available)` returns a record's partition, one of
-`partitions`; those that have a leader now are `available`.
+`partitions`; those that have a leader now are `available`. Both are sequences of numbers.
 """
 RecordHeaders: TypeAlias = Iterable[tuple[str, bytes | None]]
 Checked: TypeAlias = tuple[bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]], int]
