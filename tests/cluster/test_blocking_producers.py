@@ -12,6 +12,7 @@ import pytest
 from parley import Client, Producer, TopicPartition
 from parley.client import EARLIEST, LATEST, FetchOptions, RecordMetadata
 from parley.devcluster import LocalCluster
+from parley.devcluster.faults.faults import EVERY_TIME
 from parley.errors import (
     ConfigError,
     KafkaError,
@@ -181,3 +182,17 @@ def test_records_of_a_transaction_appear_together_or_not_at_all(
     with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
         partition = TopicPartition(topic, 0)
         assert client.committed_offsets(f"group-{topic}", [partition])[partition].offset == 5
+
+
+def test_a_flush_that_has_no_time_leaves_its_records_on_their_way(
+    cluster: LocalCluster, topic: str
+) -> None:
+    with producer(cluster) as sending:
+        cluster.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=EVERY_TIME)
+        sent = sending.produce(topic, b"late")
+        with pytest.raises(RequestTimedOut, match="within 50 ms; they are still on their way"):
+            sending.flush(timeout_ms=50)
+        assert not sent.done()
+        cluster.faults.clear()
+        sending.flush(timeout_ms=GENEROUS_MS)
+        assert sent.exception() is None

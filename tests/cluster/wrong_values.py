@@ -303,6 +303,7 @@ _OF_BOTH = {
         {name: CLIENT["produce"].wrong[name] for name in ("topic", "rows", "partition")},
     ),
     "partitions_for": Call({"topic": TOPIC}, {"topic": (*TEXTS, None)}),
+    "flush": Call({"timeout_ms": None}, {"timeout_ms": TIMEOUTS}),
 }
 ASYNC_PRODUCER = {"send": RECORD, "send_and_wait": RECORD, "send_nowait": RECORD, **_OF_BOTH}
 PRODUCER = {

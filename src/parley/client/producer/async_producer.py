@@ -237,12 +237,14 @@ class AsyncProducer:
         options = arguments.writing(topic, partition, self.options)
         return await write(self._core.client._producing(), topic, rows, partition, options)
 
-    async def flush(self) -> None:
+    async def flush(self, timeout_ms: int | None = None) -> None:
         """Return when the outcome of every record that was sent before this call is known.
 
-        Does not wait for `linger_ms`, and does not raise for records that failed.
+        Does not wait for `linger_ms`, and does not raise for records that failed. Raises
+        RequestTimedOut after `timeout_ms`: what has no outcome then is still on its way.
         """
-        await self._core.flush()
+        arguments.timeout(timeout_ms)
+        await self._core.flush(timeout_ms)
 
     async def partitions_for(self, topic: str) -> frozenset[int]:
         """Return the partitions of a topic. Raises the topic's error."""

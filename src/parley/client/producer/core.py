@@ -30,7 +30,7 @@ from parley.client.producer.record import (
 from parley.client.producer.transaction import TransactionObserver
 from parley.client.results import RecordMetadata
 from parley.client.transactions.async_producer import AsyncTransactionProducer
-from parley.errors import ConfigError, KafkaError, LocalProtocolError
+from parley.errors import ConfigError, KafkaError, LocalProtocolError, RequestTimedOut
 from parley.net import Deadline as ClockDeadline
 from parley.serdes import Serializer
 from parley.types import shown
@@ -127,10 +127,29 @@ class ProducerCore:
         if self.started:
             self._cluster.check_loop("producer")
 
-    async def flush(self) -> None:
-        """Return when the outcome of every record that was sent before this call is known."""
-        if self.started:
-            self.check_loop()
+    async def flush(self, timeout_ms: int | None) -> None:
+        """Return when the outcome of every record that was sent before this call is known. Raises
+        RequestTimedOut after `timeout_ms`.
+        """
+        if not self.started:
+            return
+        self.check_loop()
+        try:
+            await self._settled(timeout_ms)
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"not all records were acknowledged within {timeout_ms} ms; they are still on "
+                "their way",
+                stage="request",
+            ) from None
+
+    async def _settled(self, timeout_ms: int | None) -> None:
+        """Return when the outcome of every record is known. Raises TimeoutError after a time."""
+        if timeout_ms is None:
+            await self.writer.flush()
+            return
+        cluster = self._cluster
+        async with ClockDeadline(cluster.clock, cluster.now_ms() + timeout_ms):
             await self.writer.flush()
 
     async def close(self, timeout_ms: int | None) -> None:
@@ -146,16 +165,10 @@ class ProducerCore:
         self.closed = True
         if not self.started:
             return
-        cluster = self._cluster
         in_transaction = self.transactions is not None and self.transactions.can_abort
         try:
-            if in_transaction or timeout_ms == 0:
-                pass
-            elif timeout_ms is None:
-                await self.writer.flush()
-            else:
-                async with ClockDeadline(cluster.clock, cluster.now_ms() + timeout_ms):
-                    await self.writer.flush()
+            if not in_transaction and timeout_ms != 0:
+                await self._settled(timeout_ms)
         except TimeoutError:
             pass
         finally:
