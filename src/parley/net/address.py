@@ -43,12 +43,6 @@ def parse_address(text: str) -> Address:
     >>> parse_address("[::1]:9092")
     Address(host='::1', port=9092)
     """
-    scheme, mark, _ = text.strip().partition("://")
-    if mark:
-        raise ConfigError(
-            f'"{text}" is not host:port: leave "{scheme}://" out, as in localhost:9092 (TLS and '
-            "logins are set by security_protocol)"
-        )
     host, colon, port = text.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

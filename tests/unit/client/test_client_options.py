@@ -158,3 +158,8 @@ def test_replace_checks_again():
     assert options.fetch_min_bytes == 5
     with pytest.raises(ConfigError):
         options.replace(fetch_min_bytes=-1)
+
+
+def test_a_bootstrap_server_has_no_scheme() -> None:
+    with pytest.raises(ConfigError, match='leave "http://" out'):
+        ClientOptions(bootstrap_servers="http://localhost:9092")

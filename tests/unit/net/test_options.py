@@ -25,11 +25,6 @@ def test_addresses(text: str, host: str, port: int) -> None:
     assert str(parse_address(text)) == text.strip()
 
 
-def test_an_address_has_no_scheme() -> None:
-    with pytest.raises(ConfigError, match='leave "http://" out'):
-        parse_bootstrap("http://localhost:9092")
-
-
 @pytest.mark.parametrize(
     "text", ["", "host", "host:", ":9092", "host:0", "host:65536", "host:-1", "host:９", "a:b"]
 )

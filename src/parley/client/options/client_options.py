@@ -61,6 +61,12 @@ def parse_servers(servers: str | Sequence[str]) -> tuple[tuple[str, int], ...]:
     for entry in (entry.strip() for entry in entries):
         if not entry:
             continue
+        scheme, mark, rest = entry.partition("://")
+        if mark:
+            raise ConfigError(
+                f'bootstrap_servers: "{entry}" is not host:port: leave "{scheme}://" out '
+                f'("{rest}"); TLS and logins are set by security_protocol'
+            )
         host, colon, port = entry.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
