@@ -9,7 +9,7 @@ from collections import defaultdict
 import pyarrow as pa
 import pytest
 
-from parley import Client, Producer, TopicPartition
+from parley import Client, Consumer, Producer, TopicPartition
 from parley.client import EARLIEST, LATEST, FetchOptions, RecordMetadata
 from parley.devcluster import LocalCluster
 from parley.devcluster.faults.faults import EVERY_TIME
@@ -196,3 +196,19 @@ def test_a_flush_that_has_no_time_leaves_its_records_on_their_way(
         cluster.faults.clear()
         sending.flush(timeout_ms=GENEROUS_MS)
         assert sent.exception() is None
+
+
+def test_what_a_producer_and_its_acknowledgements_show(cluster: LocalCluster, topic: str) -> None:
+    secret = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+    named = Client(
+        bootstrap_servers="a:1", sasl_plain_username="u", sasl_plain_password="p", **secret
+    )
+    assert repr(named) == "<Client of a:1, open>"
+    with producer(cluster, linger_ms=60_000) as sending:
+        sent = sending.produce(topic, b"x", partition=1)
+        assert repr(sent) == f"<Acknowledgement of a record for {topic}, not known yet>"
+        sending.flush()
+        assert repr(sent) == f"<Acknowledgement of {topic}-1, offset 0>"
+        assert repr(sending) == f"<Producer of {cluster.bootstrap_servers}, open>"
+    assert repr(sending).endswith(", closed>")
+    assert repr(Consumer(bootstrap_servers="a:1")) == "<Consumer of a:1, open>"

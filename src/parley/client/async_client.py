@@ -27,6 +27,7 @@ from parley.client.options.client_options import (
     FetchOptions,
     ProduceOptions,
     client_options,
+    shown_client,
 )
 from parley.client.options.values import ClientOptionValues, SchemaOptionValues
 from parley.client.results import (
@@ -92,6 +93,9 @@ class AsyncClient(AsyncAdministration):
         self._closed = self._left_behind = False
         self.transactions = AsyncTransactions(self._begin)
         """Transactional producers, and what else concerns transactions."""
+
+    def __repr__(self) -> str:
+        return shown_client(self, self.options, closed=self._closed)
 
     # -- life --------------------------------------------------------------------------------------
 

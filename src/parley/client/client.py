@@ -33,6 +33,7 @@ from parley.client.options.client_options import (
     FetchOptions,
     ProduceOptions,
     client_options,
+    shown_client,
 )
 from parley.client.options.values import ClientOptionValues, SchemaOptionValues
 from parley.client.produce.calls import write_blocking
@@ -87,6 +88,9 @@ class Client(Administration):
         self._closed = False
         self.transactions = Transactions(lambda: self._async().transactions)
         """Transactional producers, and what else concerns transactions."""
+
+    def __repr__(self) -> str:
+        return shown_client(self, self.options, closed=self._closed)
 
     def __reduce__(self) -> tuple[partial[Client], tuple[ClientOptions]]:
         # a copy in another process begins again

@@ -121,7 +121,7 @@ class Cluster:
     def deadline(self, timeout_ms: int | None = None) -> Deadline:
         """Return the deadline of a call: `timeout_ms` from now, or `default_api_timeout_ms`.
 
-        Raises LocalProtocolError in another event loop: the call would wait there for ever.
+        Raises LocalProtocolError in another event loop: the call would wait there forever.
         """
         self.check_loop()
         return Deadline.after(

@@ -20,7 +20,7 @@ from parley.client.consumer.participation import GroupHealth, wanted_topics
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.fetch.positions import DataLoss
 from parley.client.options import arguments
-from parley.client.options.client_options import ClientOptions
+from parley.client.options.client_options import ClientOptions, shown_client
 from parley.client.options.fields import split_named
 from parley.client.results import (
     EARLIEST,
@@ -77,6 +77,9 @@ class AsyncConsumer:
         self._core = ConsumerCore(client, options, on_data_loss)
         self._stock = self._core.stock
         self._decoding: asyncio.Future[None] | None = None
+
+    def __repr__(self) -> str:
+        return shown_client(self, self._core.client.options, closed=self._core._closed)
 
     # -- life --------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from parley.client.consumer.stock import Stock
 from parley.client.fetch.positions import DataLoss
 from parley.client.loop_thread import CallerThread, shared_loop
 from parley.client.options import arguments
+from parley.client.options.client_options import shown_client
 from parley.client.results import ConsumerGroupMetadata, FetchedBatch
 from parley.errors import LocalProtocolError
 from parley.net.blocking import Work, blocking, in_loop
@@ -75,6 +76,9 @@ class Consumer:
         self._caller = CallerThread()
         self._core.group.call_listener = self._caller.call
         self._pid = os.getpid()
+
+    def __repr__(self) -> str:
+        return shown_client(self, self._core.client.options, closed=self._core._closed)
 
     def _run(self, work: Work[T]) -> T:
         # the loop and the sockets that came along belong to the parent

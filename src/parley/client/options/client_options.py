@@ -88,6 +88,12 @@ def parse_servers(servers: str | Sequence[str]) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
+def shown_client(client: object, options: ClientOptions, *, closed: bool) -> str:
+    """Return the repr of a client, a producer or a consumer: which cluster, and whether closed."""
+    state = "closed" if closed else "open"
+    return f"<{type(client).__name__} of {options.bootstrap_servers}, {state}>"
+
+
 def _check_versions(must_not_use: str, hint: str | None) -> None:
     # not needed by clients that leave both alone
     from parley.versions import parse_must_not_use, release

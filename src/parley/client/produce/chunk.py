@@ -262,6 +262,15 @@ class _Outcome(RowHandle):
     __slots__ = ()
     _owner: RecordChunk
 
+    def __repr__(self) -> str:
+        call, name = self._owner.call_of(self._row), type(self).__name__
+        if call is None or not call.done:
+            return f"<{name} of a record for {self._owner.topic}, not known yet>"
+        if call.error is not None:
+            return f"<{name} of a record for {self._owner.topic}, failed: {call.error}>"
+        found = self._owner.metadata(self._row, call)
+        return f"<{name} of {found.topic}-{found.partition}, offset {found.offset}>"
+
     def done(self) -> bool:
         """Return whether the outcome is known."""
         call = self._owner.call_of(self._row)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from parley.client.async_client import AsyncClient
 from parley.client.options import arguments
-from parley.client.options.client_options import ClientOptions
+from parley.client.options.client_options import ClientOptions, shown_client
 from parley.client.options.fields import split_named
 from parley.client.produce.calls import write
 from parley.client.produce.chunk import AsyncAcknowledgement, RecordChunk
@@ -72,6 +72,9 @@ class AsyncProducer:
         """The chunks that plain bytes go into without a detour; empty where all take one."""
         self._writer: RecordWriter | None = None
         """What has room for them; None where all take the detour."""
+
+    def __repr__(self) -> str:
+        return shown_client(self, self._core.client.options, closed=self._core.closed)
 
     @property
     def options(self) -> ProducerOptions:

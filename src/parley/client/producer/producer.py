@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, Unpack
 
 from parley.client.loop_thread import shared_loop
 from parley.client.options import arguments
+from parley.client.options.client_options import shown_client
 from parley.client.produce.calls import write_blocking
 from parley.client.produce.chunk import Acknowledgement, OnDelivery, RecordChunk
 from parley.client.producer.async_producer import AsyncProducer
@@ -53,6 +54,9 @@ class Producer:
         self._core = self._producer._core
         self._pid = os.getpid()
         self._open: dict[str, RecordChunk] = {}
+
+    def __repr__(self) -> str:
+        return shown_client(self, self._core.client.options, closed=self._core.closed)
 
     def __reduce__(self) -> NoReturn:
         raise LocalProtocolError(

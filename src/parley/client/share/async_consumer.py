@@ -13,7 +13,7 @@ from parley.client.consumer.participation import names_to_subscribe
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.book import AcknowledgeType
 from parley.client.options import arguments
-from parley.client.options.client_options import ClientOptions
+from parley.client.options.client_options import ClientOptions, shown_client
 from parley.client.options.fields import split_named
 from parley.client.results import AcquiredBatch
 from parley.client.share.core import AcknowledgementCallback, ShareCore, ShareGroupHealth
@@ -62,6 +62,9 @@ class AsyncShareConsumer:
         else:
             options = ShareConsumerOptions.of(named)
         self._core = ShareCore(client, options)
+
+    def __repr__(self) -> str:
+        return shown_client(self, self._core.client.options, closed=self._core._closed)
 
     # -- life -------------------------------------------------------------------------------------
 

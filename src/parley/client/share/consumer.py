@@ -12,6 +12,7 @@ from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.book import AcknowledgeType
 from parley.client.loop_thread import CallerThread, shared_loop
 from parley.client.options import arguments
+from parley.client.options.client_options import shown_client
 from parley.client.results import AcquiredBatch
 from parley.client.share.async_consumer import AsyncShareConsumer
 from parley.client.share.option_values import ShareConsumerClientOptionValues
@@ -42,6 +43,11 @@ class ShareConsumer:
         self._caller = CallerThread()
         self._consumer._core.call_listener = self._caller.call
         self._pid = os.getpid()
+
+    def __repr__(self) -> str:
+        return shown_client(
+            self, self._consumer._core.client.options, closed=self._consumer._core._closed
+        )
 
     def _run(self, work: Work[T]) -> T:
         if self._pid != os.getpid():  # the loop and the sockets belong to the parent
