@@ -109,8 +109,21 @@ def cluster_arguments(options: Mapping[str, object]) -> dict[str, Any]:
     if isinstance(given.get("schema_registry"), str):
         given["schema_registry"] = Security(given["schema_registry"])
     if isinstance(given.get("settings"), Mapping):
+        _check_settings(given["settings"], ClusterSettings)
         given["settings"] = ClusterSettings(**given["settings"])
     return given
+
+
+def _check_settings(given: Mapping[str, object], settings: type) -> None:
+    """Raise UsageError for a name that is no setting of a cluster."""
+    from dataclasses import fields
+
+    from parley.errors import nearest_hint
+
+    known = [field.name for field in fields(settings)]
+    for name in given:
+        if name not in known:
+            raise pytest.UsageError(f"settings has no {name!r}.{nearest_hint(str(name), known)}")
 
 
 def topic_arguments(topics: object) -> dict[str, dict[str, Any]]:

@@ -214,3 +214,8 @@ def test_loading_it_imports_nothing_heavy() -> None:
         for name in loaded
         if name.startswith(("parley.devcluster", "parley.net", "pyarrow", "asyncio"))
     ]
+
+
+def test_a_wrong_setting_is_reported() -> None:
+    with pytest.raises(pytest.UsageError, match='Did you mean "auto_create_topics"'):
+        pytest_plugin.cluster_arguments({"settings": {"auto_create_topic": False}})
