@@ -8,21 +8,32 @@ import asyncio
 import gc
 import os
 import pickle
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 
-from parley.client import EARLIEST, LATEST, Client, FetchOptions, ProduceOptions, TopicPartition
+from parley.client import (
+    EARLIEST,
+    LATEST,
+    Client,
+    Consumer,
+    ConsumerRebalanceListener,
+    FetchOptions,
+    ProduceOptions,
+    Producer,
+    TopicPartition,
+)
 from parley.client.fetch import decode as fetch_decode
 from parley.client.loop_thread import shared_loop
 from parley.client.produce import producer
 from parley.devcluster import LocalCluster
 from parley.errors import ConfigError, LocalProtocolError
 
-from ..support import GENEROUS_S
+from ..support import GENEROUS_MS, GENEROUS_S
 
 TP = TopicPartition("t", 0)
 
@@ -151,6 +162,87 @@ def test_a_blocking_call_inside_the_loop_is_refused(client: Client) -> None:
     future = asyncio.run_coroutine_threadsafe(inside(), shared_loop().loop)
     with pytest.raises(LocalProtocolError, match="AsyncClient"):
         future.result(GENEROUS_S)
+
+
+class Exits(ConsumerRebalanceListener):
+    """Raises once what ends a program."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.errors = [error]
+
+    def on_partitions_assigned(self, partitions: object) -> None:
+        if self.errors:
+            raise self.errors.pop()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_ctrl_c_and_exits_in_a_listener_come_out_of_the_poll_and_end_no_loop(
+    cluster: LocalCluster, client: Client, error: type[BaseException]
+) -> None:
+    client.produce("t", rows(0, 1), partition=0)
+    found: list[object] = []
+
+    def use() -> None:
+        with Consumer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            group_id=f"g-{error.__name__}",
+            auto_offset_reset="earliest",
+        ) as consumer:
+            consumer.subscribe(["t"], listener=Exits(error))
+            with pytest.raises(error):
+                consumer.getone(timeout_ms=GENEROUS_MS)
+            record = consumer.getone(timeout_ms=GENEROUS_MS)
+            found.append(record and record.value)
+        found.extend(values(client))
+
+    ended_in_time(use)
+    assert found == [b"0", 0]
+
+
+def test_a_callback_that_exits_ends_no_loop_and_keeps_no_other_from_being_called(
+    cluster: LocalCluster, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    called: list[int] = []
+
+    def use() -> None:
+        with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            for number in range(3):
+                callbacks = [lambda *_: sys.exit(3), lambda *_: called.append(1)]
+                producer.produce(
+                    "t", b"%d" % number, partition=0, on_delivery=callbacks[number > 0]
+                )
+            producer.flush()
+
+    ended_in_time(use)
+    assert called == [1, 1]
+    assert values(client) == [0, 1, 2]
+    assert "a callback of a producer raised" in caplog.text
+
+
+def test_the_loop_outlives_what_would_end_it(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared_loop().loop.call_soon_threadsafe(sys.exit)
+    ended_in_time(lambda: client.produce("t", rows(0, 1), partition=0))
+    assert values(client) == [0]
+    assert "goes on" in caplog.text
+
+
+def ended_in_time(work: Callable[[], None]) -> None:
+    """Run something that would wait for ever if the loop had ended."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(GENEROUS_S)
+    assert not thread.is_alive()
+    assert not raised
 
 
 def test_leaving_an_iterator_early_ends_its_requests(cluster: LocalCluster, client: Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 import os
 import queue
 import threading
@@ -14,6 +15,7 @@ from typing import TypeVar
 from parley.errors import LocalProtocolError
 from parley.net.blocking import Work
 
+log = logging.getLogger("parley.client")
 T = TypeVar("T")
 
 
@@ -27,7 +29,11 @@ class LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        while not self.loop.is_closed():  # it is everybody's: no callback that exits may end it
+            try:
+                self.loop.run_forever()
+            except BaseException:
+                log.exception("a callback tried to end parley's event loop, which goes on")
 
     def start(self, work: Work[T]) -> concurrent.futures.Future[T]:
         """Run a coroutine in the loop, and do not wait for it."""
@@ -69,8 +75,11 @@ class CallerThread:
         def run() -> None:
             try:
                 call()
-            except BaseException as error:
+            except Exception as error:
                 done.set_exception(error)
+            except BaseException:  # Ctrl-C and exits are this thread's, and would end the loop
+                done.cancel()
+                raise
             else:
                 done.set_result(None)
 

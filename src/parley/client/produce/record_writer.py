@@ -315,7 +315,7 @@ class RecordWriter:
                 callbacks[row] = None
                 try:
                     callback(error, metadata)
-                except Exception:
+                except (Exception, SystemExit):
                     log.exception("a callback of a producer raised; its record is not affected")
 
     # -- flush and close ---------------------------------------------------------------------------
