@@ -39,6 +39,7 @@ from .wrong_values import (
     ASYNC_PRODUCER,
     CLIENT,
     CONSUMER,
+    CONSUMER_TOO,
     PRODUCER,
     PRODUCER_TOO,
     ROWS,
@@ -54,8 +55,8 @@ FOR_THE_BLOCKING_FACE = {"failure", "wrote"}
 TABLES = {
     AsyncClient: CLIENT, Client: CLIENT,
     AsyncTransactions: TRANSACTIONS, Transactions: TRANSACTIONS,
-    AsyncConsumer: CONSUMER, Consumer: CONSUMER,
-    AsyncShareConsumer: SHARE_CONSUMER, ShareConsumer: SHARE_CONSUMER,
+    AsyncConsumer: CONSUMER | CONSUMER_TOO, Consumer: CONSUMER | CONSUMER_TOO,
+    AsyncShareConsumer: SHARE_CONSUMER | CONSUMER_TOO, ShareConsumer: SHARE_CONSUMER | CONSUMER_TOO,
     AsyncProducer: ASYNC_PRODUCER | PRODUCER_TOO, Producer: PRODUCER | PRODUCER_TOO,
     AsyncTransactionProducer: TRANSACTION, TransactionProducer: TRANSACTION,
 }  # fmt: skip
@@ -200,6 +201,8 @@ def test_what_concerns_transactions_refuses_wrong_values_and_goes_on(face: Face,
 
 def test_a_consumer_refuses_wrong_subscriptions_and_goes_on(face: Face) -> None:
     face.do(face.consumer.unsubscribe)
+    for value in CONSUMER_TOO["close"].wrong["timeout_ms"]:
+        refused(face, face.consumer, "close", {"timeout_ms": value})
     call = CONSUMER["subscribe"]
     for parameter, values in call.wrong.items():
         for value in values:

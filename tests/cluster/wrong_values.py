@@ -429,6 +429,8 @@ CONSUMER = {
         {"timestamps": by_partition("0", -1, 1.5, True, None, 2**63, EARLIEST, right=0)},
     ),
 }
+CONSUMER_TOO = {"close": Call({"timeout_ms": 0}, {"timeout_ms": (*TIMEOUTS, None)})}
+"""The same of share consumers."""
 SHARE_CONSUMER = {
     "subscribe": Call({"topics": [TOPIC]}, {"topics": ("ab", b"ab", 5, None, [], [5], [""])}),
     "getmany": Call(

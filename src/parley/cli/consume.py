@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -263,7 +263,7 @@ def printer(
     return show
 
 
-def row_of(record: ConsumerRecord, encoding: Encoding) -> Mapping[str, Any]:
+def row_of(record: ConsumerRecord, encoding: Encoding) -> Mapping[str, object]:
     """Return a record by columns, its bytes encoded."""
     known = record.timestamp >= 0
     return {

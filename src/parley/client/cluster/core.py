@@ -109,7 +109,7 @@ class Cluster:
 
     def check_loop(self, what: str = "client") -> None:
         """Raise LocalProtocolError in another event loop than the one that it was started in."""
-        if self._loop is not None and self._loop is not running_loop():
+        if self._loop is not None and running_loop() not in (None, self._loop):
             raise another_loop(what, is_closed=self._loop.is_closed())
 
     # -- time --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from parley.client.cluster.core import Cluster
@@ -44,6 +45,7 @@ from parley.errors.codes import (
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from parley.net import TimerHandle
 from parley.types import Names, TopicPartition, name_refused, shown
 
 log = logging.getLogger("parley.client")
@@ -160,7 +162,8 @@ class Participation:
         self._member = self._make_member(modern=options.group_protocol != "classic")
         self._listener: ConsumerRebalanceListener = ConsumerRebalanceListener()
         self._pattern: re.Pattern[str] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | TimerHandle | None = None
+        """What looks for the topics of a pattern, or at those that are not there."""
         self._showing = False
 
     def _make_member(self, *, modern: bool) -> GroupMember:
@@ -208,21 +211,23 @@ class Participation:
         self._pace.polled(self._cluster.now_ms())
         if wanted.pattern is None:
             self._member.subscribe(wanted.topics)
-            work = self._warn_of_missing(wanted.topics)
+            self._looking = self._cluster.clock.call_at_ms(
+                self._cluster.now_ms() + UNKNOWN_TOPIC_GRACE_MS,
+                partial(self._warn_of_missing, wanted.topics),
+            )
         else:
-            work = self._match_topics(wanted.pattern)
-        self._looking = asyncio.get_running_loop().create_task(work)
+            self._looking = asyncio.get_running_loop().create_task(
+                self._match_topics(wanted.pattern)
+            )
 
     def _stop_looking(self) -> None:
-        task, self._looking = self._looking, None
-        if task is not None:
-            task.cancel()
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            looking.cancel()
 
-    async def _warn_of_missing(self, topics: Collection[str]) -> None:
+    def _warn_of_missing(self, topics: Collection[str]) -> None:
         """Log which topics no broker knows, as Java does: a name may be misspelt."""
-        cluster = self._cluster
-        await cluster.clock.sleep_ms(UNKNOWN_TOPIC_GRACE_MS)
-        code = cluster.cache.topic_error
+        code = self._cluster.cache.topic_error
         missing = [one for one in sorted(topics) if code(one) == UNKNOWN_TOPIC_OR_PARTITION]
         if missing:
             log.warning(

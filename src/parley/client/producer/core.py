@@ -319,7 +319,7 @@ class ProducerCore:
     def _chosen(self, topic: str, key: bytes | None, plan: TopicPlan) -> int:
         assert self._choose is not None
         partitions = range(plan.partition_count)
-        found = self._choose(topic, key, partitions, plan.available)
+        found = self._choose(topic, key, list(partitions), list(plan.available))
         if isinstance(found, bool) or not isinstance(found, int) or found not in partitions:
             raise ConfigError(
                 f"the partitioner returned {shown(found)} for {topic}, which has "

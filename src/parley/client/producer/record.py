@@ -18,10 +18,10 @@ log = logging.getLogger("parley.client")
 BATCH_BYTES = 96
 """What one record and its batch take beside key, value and headers, at most."""
 Serializer: TypeAlias = Callable[[Any], bytes | None]
-"""Makes bytes of a value: Any, for an application's function takes what it sends."""
-Partitioner: TypeAlias = Callable[[str, bytes | None, Any, Any], int]
+"""Makes bytes of a value; an application's function takes what it sends."""
+Partitioner: TypeAlias = Callable[[str, bytes | None, list[int], list[int]], int]
 """`partitioner(topic, key, partitions, available)` returns a record's partition, one of
-`partitions`; those that have a leader now are `available`. Both are sequences of numbers.
+`partitions`; those that have a leader now are `available`.
 """
 RecordHeaders: TypeAlias = Iterable[tuple[str, bytes | None]]
 Checked: TypeAlias = tuple[bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]], int]
