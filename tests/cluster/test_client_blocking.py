@@ -229,7 +229,7 @@ def test_the_loop_outlives_what_would_end_it(
 
 
 def ended_in_time(work: Callable[[], None]) -> None:
-    """Run something that would wait for ever if the loop had ended."""
+    """Run something that would wait forever if the loop had ended."""
     raised: list[BaseException] = []
 
     def run() -> None:
