@@ -23,6 +23,7 @@ from parley.spark.lakes.delta import open_in_store
 from parley.spark.lakes.files import Layout, TaskWriter
 from parley.spark.lakes.folders import Folder
 from parley.spark.lakes.messages import WrittenFile
+from parley.spark.lakes.opening import open_delta
 from parley.spark.lakes.statistics import statistics
 
 SCHEMA = pa.schema(
@@ -212,6 +213,17 @@ def test_a_disk_that_fills_while_a_file_is_written_is_named(
     monkeypatch.setattr(Folder, "_begun", lambda self, name: Full())
     with pytest.raises(LakeError, match=r"did not take the file .*No space left on device"):
         write(tmp_path, [{"number": 1}])
+
+
+def test_what_is_said_of_a_table_that_cannot_be_opened_is_shown_without_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(where: str, **given: Any) -> None:
+        raise RuntimeError(f"403 for {given['storage_options']['aws_secret_access_key']}")
+
+    monkeypatch.setattr("deltalake.DeltaTable", refused)
+    with pytest.raises(LakeError, match=r"403 for \*\*\*"):
+        open_delta("s3://lake/table", {"aws_secret_access_key": "hidden"})
 
 
 def test_what_a_store_says_is_shown_without_secrets() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from parley.errors import ConfigError, DataLossError, KafkaError, LakeError
 from parley.spark.lakes.columns import Column
 from parley.spark.lakes.decisions import Marks, Step, own_mark, step_for
+from parley.spark.lakes.iceberg_options import secrets_of
 from parley.spark.lakes.messages import TaskFiles
 from parley.spark.lakes.opening import said
 from parley.spark.lakes.options import LOST_BATCHES, TXN_VERSION, LakeOptions
@@ -175,8 +176,8 @@ class Lake(ABC, Generic[T]):
         """
 
     def _said(self, error: Exception) -> str:
-        """Return what the library says, on one line."""
-        return said(error)
+        """Return what the library says, on one line and without secrets."""
+        return said(error, secrets_of(self._options.storage))
 
     def _is_there(self, table: T | None, batch: Batch) -> bool:
         app = self._options.app

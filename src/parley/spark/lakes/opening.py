@@ -36,8 +36,8 @@ def open_delta(
         return None
     except Exception as error:
         raise LakeError(
-            f"the table {where} cannot be opened: {said(error)}. Look at path and "
-            "the options storage.*; a table of a newer Delta may need a newer deltalake"
+            f"the table {where} cannot be opened: {said(error, secrets_of(storage))}. Look at path "
+            "and the options storage.*; a table of a newer Delta may need a newer deltalake"
         ) from error
 
 
