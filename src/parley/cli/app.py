@@ -147,7 +147,7 @@ def _ended_by(error: BaseException) -> int:
     if callable(show):  # usage errors of the parser bring their own text and code
         message = getattr(error, "message", None)
         if isinstance(message, str):
-            error.message = plainly(message)  # type: ignore[attr-defined]
+            error.message = plainly(message)  # type: ignore[attr-defined]  # the parser's errors do
         show()
         return int(getattr(error, "exit_code", ExitCode.USAGE))
     if not is_expected(error):

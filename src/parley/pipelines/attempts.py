@@ -32,7 +32,7 @@ class Attempts:
 
     def check(self, error: KafkaError, done: int) -> None:
         """Raise the error if it does not pass, or if patience is over. `done` grows with what got
-        through, and whenever it is seen that nothing is left to get through for now.
+        through, and whenever everything is found to be through.
         """
         if not may_pass(error):
             raise error

@@ -16,7 +16,8 @@ from parley.spark.lakes.iceberg_columns import (
     widened,
     with_ids,
 )
-from parley.spark.lakes.iceberg_options import CATALOG, read_iceberg_options, secrets_of
+from parley.spark.lakes.iceberg_options import CATALOG, read_iceberg_options
+from parley.spark.lakes.opening import secrets_of
 from parley.spark.lakes.options import Kind
 from parley.spark.options.row import Use
 

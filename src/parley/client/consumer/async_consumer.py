@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Unpack, overload
 
 from parley.client.async_client import AsyncClient
-from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, after_body, check_close
+from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, after_body, close_consumer
 from parley.client.consumer.core import ConsumerCore, LossListener
 from parley.client.consumer.listener import ConsumerRebalanceListener
 from parley.client.consumer.option_values import ConsumerClientOptionValues
@@ -97,13 +97,7 @@ class AsyncConsumer:
         LocalProtocolError in another event loop than the consumer's, unless that is closed; then
         nobody leaves, and the group notices after a session.
         """
-        check_close(timeout_ms)
-        try:
-            if self._core.client._is_alive():
-                await self._core.close(timeout_ms)
-        finally:
-            if self._own is not None:
-                await self._own.close()
+        await close_consumer(self._core, self._own, timeout_ms)
 
     async def stop(self) -> None:
         """The same as `close`, under the name that aiokafka's consumer has for it."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
+from parley.client.async_client import AsyncClient
 from parley.client.options import arguments
 from parley.errors import LocalProtocolError
 
@@ -12,9 +14,27 @@ CLOSE_TIMEOUT_MS = 30_000
 """How long the last commit and the farewells may take, as in Java."""
 
 
-def check_close(timeout_ms: object) -> None:
-    """Raise ConfigError for what `close` cannot wait by."""
+class Core(Protocol):
+    """What a consumer is made of."""
+
+    client: AsyncClient
+
+    async def close(self, timeout_ms: int) -> None:
+        """End the reading."""
+
+
+async def close_consumer(core: Core, own: AsyncClient | None, timeout_ms: int) -> None:
+    """Close a consumer and the client that is its `own`, whatever the first one raises.
+
+    Raises ConfigError, with nothing closed, for what it cannot wait by.
+    """
     arguments.number("timeout_ms", timeout_ms, 0, arguments.INT32)
+    try:
+        if core.client._is_alive():
+            await core.close(timeout_ms)
+    finally:
+        if own is not None:
+            await own.close()
 
 
 def not_running(*, closed: bool) -> LocalProtocolError:

@@ -8,7 +8,7 @@ from typing import Unpack, overload
 
 from parley.client.async_client import AsyncClient
 from parley.client.consumer.async_consumer import check_getmany
-from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, after_body, check_close
+from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, after_body, close_consumer
 from parley.client.consumer.participation import names_to_subscribe
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.group.share.book import AcknowledgeType
@@ -84,13 +84,7 @@ class AsyncShareConsumer:
         they were processed. Raises LocalProtocolError in another event loop than the consumer's,
         unless that is closed; then the brokers notice after a while.
         """
-        check_close(timeout_ms)
-        try:
-            if self._core.client._is_alive():
-                await self._core.close(timeout_ms)
-        finally:
-            if self._own is not None:
-                await self._own.close()
+        await close_consumer(self._core, self._own, timeout_ms)
 
     async def stop(self) -> None:
         """The same as `close`, under the name that aiokafka's consumer has for it."""

@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeAlias
 
 from parley.errors import KafkaError, LakeError
-from parley.spark.lakes.iceberg_options import secrets_of
-from parley.spark.lakes.opening import said
+from parley.spark.lakes.opening import said, secrets_of
 from parley.spark.lakes.options import local_folder
 
 

@@ -44,9 +44,9 @@ from parley.spark.lakes.iceberg_manifests import (
     partition_by_of,
     was_taken_back,
 )
-from parley.spark.lakes.iceberg_options import CATALOG, secrets_of
+from parley.spark.lakes.iceberg_options import CATALOG
 from parley.spark.lakes.lake import TRIES, Batch, Lake, Plan
-from parley.spark.lakes.opening import load_catalog, load_iceberg, said
+from parley.spark.lakes.opening import load_catalog, load_iceberg, said, secrets_of
 from parley.spark.lakes.options import MERGE_SCHEMA, TARGET_FILE_SIZE, LakeOptions, local_folder
 from parley.types import Json
 

@@ -7,8 +7,7 @@ catalog.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from urllib.parse import unquote, urlsplit
+from collections.abc import Mapping
 
 from parley.errors import ConfigError
 from parley.spark.lakes.options import (
@@ -66,9 +65,6 @@ OPTIONS: tuple[SparkOption[OptionValue], ...] = (
 
 PREFIX = "catalog."
 _NAME = re.compile(r"[^.\s]+(\.[^.\s]+)+")
-_SECRET = re.compile(r"secret|password|token|credential|key|sas", re.IGNORECASE)
-_SHORTEST = 4
-"""What is shorter is no secret, and would be found in any text."""
 
 
 def read_iceberg_options(options: Mapping[str, str], use: Use) -> LakeOptions:
@@ -100,25 +96,6 @@ def read_iceberg_options(options: Mapping[str, str], use: Use) -> LakeOptions:
         app=app_of(own, options, use),
         storage=catalog,
     )
-
-
-def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what of a catalog's properties no text may show, the longest first."""
-    found = {secret for secret in _secrets(properties) if len(secret) >= _SHORTEST}
-    return tuple(sorted(found, key=len, reverse=True))
-
-
-def _secrets(properties: Mapping[str, str]) -> Iterator[str]:
-    for name, given in properties.items():
-        value = str(given)
-        if _SECRET.search(name):
-            yield value
-        try:
-            password = urlsplit(value).password
-        except ValueError:  # no address
-            continue
-        if password:
-            yield from (password, unquote(password))
 
 
 def markdown_table() -> str:

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from parley.errors import ConfigError, DataLossError, KafkaError, LakeError
 from parley.spark.lakes.columns import Column
 from parley.spark.lakes.decisions import Marks, Step, own_mark, step_for
-from parley.spark.lakes.iceberg_options import secrets_of
 from parley.spark.lakes.messages import TaskFiles
-from parley.spark.lakes.opening import said
+from parley.spark.lakes.opening import said, secrets_of
 from parley.spark.lakes.options import LOST_BATCHES, TXN_VERSION, LakeOptions
 from parley.spark.write.intent import BatchOfQuery
 

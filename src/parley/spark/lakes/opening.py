@@ -5,17 +5,22 @@ Without Spark, so that readers can do without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from parley.errors import LakeError, NotInstalledError
-from parley.spark.lakes.iceberg_options import secrets_of
 from parley.spark.lakes.options import delta_address
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+
+_SECRET = re.compile(r"secret|password|token|credential|key|sas", re.IGNORECASE)
+_SHORTEST = 4
+"""What is shorter is no secret, and would be found in any text."""
 
 
 def open_delta(
@@ -79,3 +84,22 @@ def said(error: Exception, secrets: Iterable[str] = ()) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
+
+
+def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what of the settings of a catalog or a store no text may show, the longest first."""
+    found = {secret for secret in _secrets(properties) if len(secret) >= _SHORTEST}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def _secrets(properties: Mapping[str, str]) -> Iterator[str]:
+    for name, given in properties.items():
+        value = str(given)
+        if _SECRET.search(name):
+            yield value
+        try:
+            password = urlsplit(value).password
+        except ValueError:  # no address
+            continue
+        if password:
+            yield from (password, unquote(password))

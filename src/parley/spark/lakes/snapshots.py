@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from parley.errors import ConfigError, KafkaError, LakeError
-from parley.spark.lakes.iceberg_options import secrets_of
-from parley.spark.lakes.opening import load_catalog, load_iceberg, open_delta, said
+from parley.spark.lakes.opening import load_catalog, load_iceberg, open_delta, said, secrets_of
 from parley.spark.lakes.options import Kind
 
 if TYPE_CHECKING:
