@@ -47,12 +47,12 @@ pub struct ScanArg {
 }
 
 impl ScanArg {
-    pub fn into_options(self) -> scan::Options {
+    pub fn options(&self) -> scan::Options<'_> {
         scan::Options {
             position: self.position,
             end_offset: self.end_offset,
             max_epochs: self.max_epochs,
-            aborted: self.aborted,
+            aborted: self.aborted.bytes(),
         }
     }
 }
@@ -150,6 +150,36 @@ pub fn var(column: VarColumn) -> VarTuple {
     let validity = column.validity().map(|bitmap| Buffer::new(Owned::Bytes(bitmap)));
     let nulls = column.null_count();
     (validity, Buffer::new(Owned::Int32(column.offsets)), Buffer::new(Owned::Bytes(column.data)), nulls)
+}
+
+fn held_numbers(py: Python<'_>, numbers: Option<Owned>) -> PyResult<Option<View>> {
+    numbers.map(|numbers| View::of(py, numbers)).transpose()
+}
+
+fn held_var(py: Python<'_>, column: VarColumn) -> PyResult<VarArg> {
+    Ok(VarArg {
+        validity: held_numbers(py, column.validity().map(Owned::Bytes))?,
+        offsets: View::of(py, Owned::Int32(column.offsets))?,
+        data: View::of(py, Owned::Bytes(column.data))?,
+        bit_offset: 0,
+    })
+}
+
+/// Returns decoded columns as if Python had given them.
+pub fn held(py: Python<'_>, builder: Builder) -> PyResult<ColumnsArg> {
+    let headers = builder.headers.map(|headers| {
+        let offsets = View::of(py, Owned::Int32(headers.offsets))?;
+        Ok::<_, PyErr>(HeadersArg { offsets, keys: held_var(py, headers.keys)?, values: held_var(py, headers.values)? })
+    });
+    Ok(ColumnsArg {
+        rows: builder.rows,
+        offsets: held_numbers(py, builder.offsets.map(Owned::Int64))?,
+        timestamps: held_numbers(py, builder.timestamps.map(Owned::Int64))?,
+        timestamp_types: held_numbers(py, builder.types.map(Owned::Int32))?,
+        key: builder.key.map(|column| held_var(py, column)).transpose()?,
+        value: builder.value.map(|column| held_var(py, column)).transpose()?,
+        headers: headers.transpose()?,
+    })
 }
 
 /// Returns (rows, offsets, timestamps, types, key, value, headers, spans done).

@@ -110,10 +110,20 @@ impl View {
     }
 
     pub fn int64(&self, at: usize) -> Option<i64> {
-        let start = at.checked_mul(8)?;
-        let raw = self.bytes().get(start..start.checked_add(8)?)?;
-        Some(i64::from_le_bytes(raw.try_into().ok()?))
+        int64(self.bytes(), at)
     }
+
+    /// Returns a view of memory that Rust filled.
+    pub fn of(py: Python<'_>, owned: Owned) -> PyResult<Self> {
+        Bound::new(py, Buffer::new(owned))?.extract()
+    }
+}
+
+/// Returns a number of memory that holds numbers.
+pub fn int64(numbers: &[u8], at: usize) -> Option<i64> {
+    let start = at.checked_mul(8)?;
+    let raw = numbers.get(start..start.checked_add(8)?)?;
+    Some(i64::from_le_bytes(raw.try_into().ok()?))
 }
 
 impl<'a, 'py> FromPyObject<'a, 'py> for View {

@@ -105,7 +105,37 @@ pub struct RecordCursor {
     next_offset: i64,
 }
 
+/// Topic, partition, and the epochs of what was fetched of it: position after the last record, epoch.
+pub type Place<'py> = (Bound<'py, PyString>, i32, Vec<(i64, i32)>);
+
 impl RecordCursor {
+    pub fn new(
+        py: Python<'_>,
+        columns: ColumnsArg,
+        (topic, partition, epochs): Place<'_>,
+        next_offset: i64,
+        counts: Option<View>,
+    ) -> PyResult<Self> {
+        let rows = columns.rows;
+        let picked: Option<Vec<u32>> = counts
+            .as_ref()
+            .map(|counts| (0..rows).filter(|row| int32(counts, *row).unwrap_or(0) > 0).map(|row| row as u32).collect());
+        let count = picked.as_ref().map_or(rows, Vec::len);
+        let chunk = Chunk {
+            topic: topic.unbind(),
+            partition,
+            epochs,
+            offsets: columns.offsets,
+            timestamps: columns.timestamps,
+            types: columns.timestamp_types,
+            key: columns.key,
+            value: columns.value,
+            headers: columns.headers,
+            counts,
+        };
+        Ok(RecordCursor { chunk: Py::new(py, chunk)?, picked, count, at: AtomicUsize::new(0), next_offset })
+    }
+
     fn row(&self, at: usize) -> u32 {
         self.picked.as_ref().map_or(at as u32, |rows| rows[at])
     }
@@ -168,22 +198,5 @@ pub fn record_cursor(
     next_offset: i64,
     counts: Option<View>,
 ) -> PyResult<RecordCursor> {
-    let rows = columns.rows;
-    let picked: Option<Vec<u32>> = counts
-        .as_ref()
-        .map(|counts| (0..rows).filter(|row| int32(counts, *row).unwrap_or(0) > 0).map(|row| row as u32).collect());
-    let count = picked.as_ref().map_or(rows, Vec::len);
-    let chunk = Chunk {
-        topic: topic.unbind(),
-        partition,
-        epochs,
-        offsets: columns.offsets,
-        timestamps: columns.timestamps,
-        types: columns.timestamp_types,
-        key: columns.key,
-        value: columns.value,
-        headers: columns.headers,
-        counts,
-    };
-    Ok(RecordCursor { chunk: Py::new(py, chunk)?, picked, count, at: AtomicUsize::new(0), next_offset })
+    RecordCursor::new(py, columns, (topic, partition, epochs), next_offset, counts)
 }

@@ -13,6 +13,7 @@ mod cursor;
 mod cut;
 mod digest;
 mod encode;
+mod fetches;
 mod gather;
 mod group;
 mod gzip;
@@ -67,7 +68,7 @@ fn py_decode<'py>(py: Python<'py>, data: View, spans: View, options: DecodeArg) 
     let options = options.into_options();
     let (builder, done) = detached(py, || {
         let (mut builder, done) =
-            compress::with_scratch(|scratch| decode_spans(data.bytes(), &spans, &options, scratch))?;
+            compress::with_scratch(|scratch| decode_spans(data.bytes(), spans.bytes(), &options, scratch))?;
         builder.shrink();
         Ok((builder, done))
     })?;
@@ -76,14 +77,15 @@ fn py_decode<'py>(py: Python<'py>, data: View, spans: View, options: DecodeArg) 
 
 fn decode_spans(
     data: &[u8],
-    spans: &View,
+    spans: &[u8],
     options: &columns::Options,
     scratch: &mut compress::Scratch,
 ) -> Result<(Builder, usize), Failure> {
     let mut builder = Builder::new(options);
     let mut used = 0usize;
-    let count = spans.bytes().len() / (8 * scan::SPAN_FIELDS);
-    let field = |at: usize| spans.int64(at).and_then(|value| usize::try_from(value).ok()).unwrap_or(usize::MAX);
+    let count = spans.len() / (8 * scan::SPAN_FIELDS);
+    let field =
+        |at: usize| buffers::int64(spans, at).and_then(|value| usize::try_from(value).ok()).unwrap_or(usize::MAX);
     for index in 0..count {
         let first = index == 0;
         let roomy = builder.begin_span() && builder.rows < options.max_rows && used < options.max_bytes;
@@ -93,7 +95,7 @@ fn decode_spans(
         let room = if first { MAX_COLUMN_BYTES } else { MAX_COLUMN_BYTES - used };
         let (start, end) = (field(scan::SPAN_FIELDS * index), field(scan::SPAN_FIELDS * index + 1));
         if !first {
-            let passed = spans.int64(scan::SPAN_FIELDS * index - 2).unwrap_or(-1);
+            let passed = buffers::int64(spans, scan::SPAN_FIELDS * index - 2).unwrap_or(-1);
             builder.first_offset = options.first_offset.max(passed);
         }
         let read = span_of(data, start, end)
@@ -187,7 +189,7 @@ type ScanTuple = (Buffer, Buffer, usize, i64, i32);
 /// Follows batch headers from byte `start` on; returns the fields of BatchScan.
 #[pyfunction]
 fn scan_batches(py: Python<'_>, data: View, start: usize, options: ScanArg) -> PyResult<ScanTuple> {
-    let options = options.into_options();
+    let options = options.options();
     let found =
         detached(py, || Ok(compress::with_scratch(|scratch| scan::scan(data.bytes(), start, &options, scratch))))?;
     let (table, epochs) = (Owned::Int64(found.table), Owned::Int64(found.epochs));
@@ -313,6 +315,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<gather::RecordGatherer>()?;
     module.add("RowHandle", handle::class(module.py())?)?;
     module.add_function(wrap_pyfunction!(cursor::record_cursor, module)?)?;
+    module.add_function(wrap_pyfunction!(fetches::first_records, module)?)?;
+    module.add_function(wrap_pyfunction!(fetches::follow_fronts, module)?)?;
     module.add_function(wrap_pyfunction!(gather::gather, module)?)?;
     module.add_function(wrap_pyfunction!(batches::encode_gathered, module)?)?;
     module.add_function(wrap_pyfunction!(handle::row_handle, module)?)?;

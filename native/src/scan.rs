@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::buffers::View;
+use crate::buffers::int64;
 use crate::compress::Scratch;
 use crate::legacy;
 use crate::magic2::{self, HEADER_BYTES};
@@ -14,11 +14,12 @@ const ABORT: i16 = 0;
 const MAX_RUN: usize = 4096;
 pub const SPAN_FIELDS: usize = 4;
 
-pub struct Options {
+pub struct Options<'a> {
     pub position: i64,
     pub end_offset: i64,
     pub max_epochs: usize,
-    pub aborted: View,
+    /// Pairs of int64.
+    pub aborted: &'a [u8],
 }
 
 pub struct Scan {
@@ -89,9 +90,9 @@ struct Aborted {
 }
 
 impl Aborted {
-    fn new(pairs: &View) -> Self {
-        let count = pairs.bytes().len() / 16;
-        let field = |at: usize| pairs.int64(at).unwrap_or(0);
+    fn new(pairs: &[u8]) -> Self {
+        let count = pairs.len() / 16;
+        let field = |at: usize| int64(pairs, at).unwrap_or(0);
         let mut waiting: Vec<_> = (0..count).map(|at| (field(2 * at + 1), field(2 * at))).collect();
         waiting.sort_unstable();
         let open = HashSet::with_capacity(count);
@@ -118,10 +119,10 @@ impl Aborted {
 }
 
 /// Returns the batches from byte `start` on.
-pub fn scan(data: &[u8], start: usize, options: &Options, scratch: &mut Scratch) -> Scan {
+pub fn scan(data: &[u8], start: usize, options: &Options<'_>, scratch: &mut Scratch) -> Scan {
     let (table, epochs) = (Vec::new(), Vec::new());
     let mut found = Scan { table, epochs, end: start, next_offset: options.position, leader_epoch: -1 };
-    let mut aborted = Aborted::new(&options.aborted);
+    let mut aborted = Aborted::new(options.aborted);
     while found.next_offset < options.end_offset {
         let Some(rest) = data.get(found.end..) else { break };
         let read = match rest.get(16) {

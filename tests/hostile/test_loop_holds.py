@@ -22,7 +22,7 @@ import pytest
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.metadata_source import read_answer
-from parley.client.fetch.wire import find_tail
+from parley.client.fetch.wire import find_tails
 from parley.client.options.client_options import ClientOptions
 from parley.devcluster import AsyncLocalCluster
 from parley.messages import (
@@ -98,7 +98,7 @@ async def test_answers_of_fifty_megabytes_at_the_client() -> None:
     for name, data in floods.items():
 
         async def end(data: bytes = data) -> None:
-            assert find_tail(memoryview(data)).next_offset > 0
+            assert find_tails([memoryview(data)])[0].next_offset > 0
 
         await holds(f"the end of a fetch: {name}", end)
 

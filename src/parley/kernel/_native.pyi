@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from parley.kernel import contract, gathering
+from parley.kernel import contract, functions, gathering
 from parley.kernel.record import ConsumerRecord as ConsumerRecord
 
 VERSION: str
@@ -43,6 +43,12 @@ def record_cursor(
     next_offset: int,
     counts: contract.Buffer | None = None,
 ) -> RecordCursor: ...
+def first_records(
+    fetches: Sequence[tuple[contract.Buffer, int, functions.Place]], options: contract.DecodeOptions
+) -> list[RecordCursor | None]: ...
+def follow_fronts(
+    fetches: Sequence[contract.Buffer], max_epochs: int
+) -> list[functions.FrontTuple]: ...
 
 Var = tuple[Buffer | None, Buffer, Buffer, int]
 Headers = tuple[Buffer, Var, Var, int]

@@ -27,6 +27,15 @@ from parley.kernel.gathering import (
 )
 from parley.kernel.record import ConsumerRecord
 
+Place = tuple[str, int, Sequence[tuple[int, int]]]
+"""Topic and partition of what was fetched, and its epochs: the position after the last record of
+each, and the epoch, in order.
+"""
+
+
+FrontTuple = tuple[int, int, tuple[tuple[int, int], ...]]
+"""A scan's `end`, `next_offset` and `epochs`."""
+
 
 class RecordCursor(Protocol):
     """Decoded records of one partition, handed out one after the other."""
@@ -88,6 +97,17 @@ class Kernel(Protocol):
         row: its delivery count, or 0 for a record that is not handed out.
         """
 
+    def first_records(
+        self, fetches: Sequence[tuple[Buffer, int, Place]], options: DecodeOptions
+    ) -> Sequence[RecordCursor | None]:
+        """Return the first records of each fetch from its position on, as far as a decode with
+        these options goes; None where it has to be looked at step by step: it has none, or
+        something is wrong with it.
+
+        Transactions that were aborted are not left out. `options` is that of each fetch but for
+        the offsets. The list ends with the fetch that makes it `max_rows` records altogether.
+        """
+
     @property
     def gather(self) -> Gather:
         """Append a record to its topic's RecordGatherer; return its row."""
@@ -112,6 +132,11 @@ class Kernel(Protocol):
 
     def scan_batches(self, data: Buffer, start: int, options: ScanOptions) -> BatchScan:
         """Return the batches from byte `start` on. Never raises for foreign bytes."""
+
+    def follow_fronts(self, fetches: Sequence[Buffer], max_epochs: int) -> Sequence[FrontTuple]:
+        """Return of each fetch where the whole batches end that a scan of as many epochs passes,
+        and what it says of them. Never raises for foreign bytes.
+        """
 
     def encode(
         self, columns: Columns, rows: Buffer | None, start: int, options: EncodeOptions

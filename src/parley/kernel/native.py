@@ -21,7 +21,7 @@ from parley.kernel.contract import (
     ScanOptions,
     VarColumn,
 )
-from parley.kernel.functions import RecordCursor
+from parley.kernel.functions import FrontTuple, Place, RecordCursor
 from parley.kernel.gathering import GatheredBatches, GatheredColumns, Gatherer, Spread
 
 NAME = "rust"
@@ -98,6 +98,14 @@ def record_cursor(
     return _native.record_cursor(columns, topic, partition, epochs, next_offset, counts)
 
 
+def first_records(
+    fetches: Sequence[tuple[Buffer, int, Place]], options: DecodeOptions
+) -> Sequence[RecordCursor | None]:
+    """Return the first records of each fetch; None where it has to be looked at step by step."""
+    with _translated():
+        return _native.first_records(fetches, options)
+
+
 def gathered_columns(gatherer: Gatherer) -> GatheredColumns:
     """Return what a closed gatherer holds, and leave nothing in it."""
     assert isinstance(gatherer, RecordGatherer)
@@ -143,6 +151,12 @@ def scan_batches(data: Buffer, start: int, options: ScanOptions) -> BatchScan:
     """Return the batches from byte `start` on."""
     table, epochs, end, next_offset, leader_epoch = _native.scan_batches(data, start, options)
     return BatchScan(memoryview(table), memoryview(epochs), end, next_offset, leader_epoch)
+
+
+def follow_fronts(fetches: Sequence[Buffer], max_epochs: int) -> Sequence[FrontTuple]:
+    """Return where the whole batches of each fetch end."""
+    with _translated():
+        return _native.follow_fronts(fetches, max_epochs)
 
 
 def scan_legacy(data: Buffer, start: int, max_entries: int) -> LegacyRun | None:

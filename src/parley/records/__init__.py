@@ -3,10 +3,11 @@
 Everything per batch or per fetch is here (positions, control batches, aborted transactions,
 compacted gaps); everything per record is the kernel's.
 
-Map: Reading: `split` finds batches, `pieces` cuts them, `decode` makes `columns`, `checksum` looks
-at none. Writing: `gathered`, `encode`, `control`, `keyed`. Brokers: `append`, `convert`,
-`numbering`. `layout` says where header fields stand; `failures` makes errors, `info` says which
-kernel runs. `single` decompresses messages, `digest` compares runs of records.
+Map: Reading: `split` finds batches, `pieces` cuts them, `decode` makes `columns`, `first` makes the
+records of many small fetches at once, `checksum` looks at none. Writing: `gathered`, `encode`,
+`control`, `keyed`. Brokers: `append`, `convert`, `numbering`. `layout` says where header fields
+stand; `failures` makes errors, `info` says which kernel runs. `single` decompresses messages,
+`digest` compares runs of records.
 """
 
 from parley.kernel import (
@@ -54,11 +55,12 @@ from parley.records.encode import (
     stamp_producer,
 )
 from parley.records.failures import kind_of
+from parley.records.first import RecordBytes, first_records
 from parley.records.gathered import encode_gathered, gather, gathered_columns, row_handle
 from parley.records.info import NATIVE_REMEDY, PURE_COST, KernelInfo, kernel_info, warn_if_pure
 from parley.records.keyed import keyed_batch
 from parley.records.numbering import Wrapper, number_messages
-from parley.records.split import RawBatch, first_batch_bytes, follow_front, iter_batches, split
+from parley.records.split import RawBatch, first_batch_bytes, follow_fronts, iter_batches, split
 
 __all__ = [
     "HEADER_BYTES",
@@ -81,6 +83,7 @@ __all__ = [
     "RawBatch",
     "ReadOptions",
     "Record",
+    "RecordBytes",
     "RecordCursor",
     "RecordGatherer",
     "RowHandle",
@@ -102,7 +105,8 @@ __all__ = [
     "encode_gathered",
     "end_marker",
     "first_batch_bytes",
-    "follow_front",
+    "first_records",
+    "follow_fronts",
     "gather",
     "gathered_columns",
     "group_rows",

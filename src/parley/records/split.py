@@ -15,7 +15,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from parley.errors import CorruptRecordError
@@ -25,7 +25,6 @@ from parley.kernel import (
     Buffer,
     DecodeOptions,
     KernelError,
-    ScanOptions,
     Want,
     active,
     span_table,
@@ -84,11 +83,11 @@ class Front(NamedTuple):
     epochs: tuple[tuple[int, int], ...]
 
 
-def follow_front(data: Buffer, max_epochs: int) -> Front:
-    """Return the whole batches at the front, those of `max_epochs` runs of one epoch at most."""
-    found = active.scan_batches(data, 0, ScanOptions(max_epochs=max_epochs))
-    fields = memoryview(found.epochs).cast("B").cast("q").tolist()
-    return Front(found.end, found.next_offset, tuple(zip(fields[::2], fields[1::2], strict=True)))
+def follow_fronts(fetches: Sequence[Buffer], max_epochs: int) -> list[Front]:
+    """Return the whole batches at the front of each, those of `max_epochs` runs of one epoch at
+    most.
+    """
+    return [Front(*found) for found in active.follow_fronts(fetches, max_epochs)]
 
 
 def split(data: Buffer, where: tuple[str, int] | None = None) -> list[RawBatch]:

@@ -9,7 +9,7 @@ from parley.client.fetch.wire import (
     FetchTarget,
     allowed_versions,
     fetch_request,
-    find_tail,
+    find_tails,
     read_fetch,
 )
 from parley.client.options.client_options import FetchOptions
@@ -136,7 +136,7 @@ def test_the_tail_is_where_splitting_the_whole_ends(seed):
     for cut in cuts:
         piece = memoryview(data)[:cut]
         batches = split(piece)
-        tail = find_tail(piece)
+        tail = find_tails([piece])[0]
         if batches:
             assert (tail.next_offset, tail.whole_bytes) == (
                 batches[-1].next_offset,
@@ -159,7 +159,7 @@ def test_the_tail_reports_where_each_leader_epoch_ends(seed):
         data[batch.start + 12 : batch.start + 16] = epoch.to_bytes(4, "big", signed=True)
         expected.pop(epoch, None)
         expected[epoch] = batch.next_offset
-    tail = find_tail(memoryview(data))
+    tail = find_tails([memoryview(data)])[0]
     assert tail.epochs == tuple((offset, epoch) for epoch, offset in expected.items())
     assert tail.leader_epoch == epochs[-1]
 
@@ -167,7 +167,7 @@ def test_the_tail_reports_where_each_leader_epoch_ends(seed):
 def test_a_tail_follows_so_many_epochs_and_no_more():
     """What lies behind them is fetched again; nobody keeps a list as long as the answer."""
     one = record_shapes.batches_of_two_epochs(2 * MOST_EPOCHS * 68).data
-    tail = find_tail(memoryview(one))
+    tail = find_tails([memoryview(one)])[0]
     assert (tail.next_offset, tail.whole_bytes, len(tail.epochs)) == (
         MOST_EPOCHS,
         MOST_EPOCHS * 68,
@@ -182,6 +182,6 @@ def test_damaged_bytes_end_the_tail_and_never_raise():
         data = bytearray(whole)
         for _ in range(rng.randrange(1, 4)):
             data[rng.randrange(len(data))] = rng.randrange(256)
-        tail = find_tail(memoryview(data))
+        tail = find_tails([memoryview(data)])[0]
         assert 0 <= tail.whole_bytes <= len(data)
         assert tail.next_offset >= -1

@@ -6,7 +6,7 @@ consumed any thread may ask while another one takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from parley.client.consumer.deserializing import Deserializers, Piece
 from parley.client.fetch.decode import decode
@@ -20,8 +20,10 @@ from parley.records import (
     ConsumerRecord,
     DecodedChunk,
     ReadOptions,
+    RecordBytes,
     RecordCursor,
     decode_columns,
+    first_records,
     int64s,
     record_cursor,
 )
@@ -33,6 +35,8 @@ ROWS_AT_ONCE = 2_000
 kept.
 """
 BYTES_AT_ONCE = 2**20
+SMALL_BYTES = 2**16
+"""Fetches up to this size are decoded many at once: the call costs more than such a fetch."""
 
 NO_RECORDS: RecordCursor = record_cursor(Columns(rows=0), ("", 0), (), -1)
 """What is handed out where there is nothing."""
@@ -64,6 +68,7 @@ class CompletedFetch:
         self.exhausted = False
         self._position = max(position, raw.first_offset)
         self._moved = False
+        self._rows_begun = False
         self._options, self._counts, self._deserializers = options, counts, deserializers
         self._piece: Piece | None = None
         self._chunks: Iterator[DecodedChunk] | None = None
@@ -111,32 +116,52 @@ class CompletedFetch:
             self._pass(self.position)
             self.records = self._piece.make()
             return
-        if self._chunks is None:
-            self._pass(self.position)
-            self._chunks, self._batches, self.batch = self._decode_from(self._position), None, None
-            self.exhausted = False
-        elif self.finish():
+        if self.finish():
             return
+        if self._chunks is None:
+            self._begin_rows()
+            self._chunks = self._decode_from(self._position)
         try:
             for chunk in self._chunks:
                 if chunk.columns.rows:
-                    made = self._records(chunk)
-                    self._pass(self.position)
+                    self._show(self._records(chunk))
                     # what is behind the last rows, if anything, is found when they were taken
-                    self.records = made
-                    if len(made) or self._piece:
+                    if len(self.records) or self._piece:
                         return
                 self._pass(chunk.next_offset)
         except CorruptRecordError as error:
             self.error = error
         self._end()
 
+    @property
+    def is_small(self) -> bool:
+        """Whether `fill_small` may decode what is next."""
+        return (
+            len(self.raw.data) <= SMALL_BYTES
+            and self._chunks is None
+            and self.raw.end_offset is None
+            and not (self.done or self._piece or self.raw.aborted or self._counts)
+            and not len(self.records)
+        )
+
+    def _begin_rows(self) -> None:
+        self._pass(self.position)
+        self._batches, self.batch, self.exhausted, self._rows_begun = None, None, False, True
+
+    def _show(self, records: RecordCursor) -> None:
+        made: RecordCursor = records
+        if self._deserializers is not None:
+            self._piece = Piece(self._deserializers, records)
+            made = self._piece.make()
+        self._pass(self.position)
+        self.records = made
+
     def finish(self) -> bool:
         """End here if records were handed out to the last and nothing is behind them; return
         whether it is so. To find out by decoding would cost a call of the kernel.
         """
         if (
-            self._chunks is None
+            not self._rows_begun
             or self._piece
             or len(self.records)
             or self.position < self.raw.next_offset
@@ -157,7 +182,7 @@ class CompletedFetch:
                 None,
                 NO_RECORDS,
             )
-            self._piece = None
+            self._piece, self._rows_begun = None, False
         try:
             self.batch = next(self._batches, None)
         except CorruptRecordError as error:
@@ -184,30 +209,45 @@ class CompletedFetch:
             self._pass(self.raw.next_offset)
         self.exhausted = True
         self.records, self.batch, self._chunks, self._batches = NO_RECORDS, None, None, None
-        self._piece = None
+        self._piece, self._rows_begun = None, False
 
     def _decode_from(self, position: int) -> Iterator[DecodedChunk]:
-        raw, options = self.raw, self._options
-        reading = ReadOptions(
-            max_rows=min(options.max_batch_rows, ROWS_AT_ONCE),
-            max_bytes=min(options.max_batch_bytes, BYTES_AT_ONCE),
-            max_batch_bytes=options.max_decompressed_bytes or 0,
-            check_crc=options.check_crcs,
-        )
+        raw = self.raw
         return decode_columns(
             raw.data,
             first_offset=position,
             end_offset=raw.end_offset,
             aborted=raw.aborted or None,
-            options=reading,
+            options=_reading(self._options),
             where=raw.tp,
         )
 
     def _records(self, chunk: DecodedChunk) -> RecordCursor:
         offsets = chunk.columns.offsets
         counts = None if self._counts is None or offsets is None else self._counts(int64s(offsets))
-        made = record_cursor(chunk.columns, self.raw.tp, self.raw.epochs, chunk.next_offset, counts)
-        if self._deserializers is None:
-            return made
-        self._piece = Piece(self._deserializers, made)
-        return self._piece.make()
+        return record_cursor(chunk.columns, self.raw.tp, self.raw.epochs, chunk.next_offset, counts)
+
+
+def _reading(options: FetchOptions) -> ReadOptions:
+    return ReadOptions(
+        max_rows=min(options.max_batch_rows, ROWS_AT_ONCE),
+        max_bytes=min(options.max_batch_bytes, BYTES_AT_ONCE),
+        max_batch_bytes=options.max_decompressed_bytes or 0,
+        check_crc=options.check_crcs,
+    )
+
+
+def fill_small(fetches: Sequence[CompletedFetch], options: FetchOptions) -> int:
+    """Have records to take of small fetches, decoded in one call, until about ROWS_AT_ONCE are
+    there; return how many.
+    """
+    asked = [
+        RecordBytes(one.raw.data, one.position, (*one.raw.tp, one.raw.epochs)) for one in fetches
+    ]
+    for one, records in zip(fetches, first_records(asked, _reading(options)), strict=False):
+        if records is None:
+            one.fill_rows()
+        else:
+            one._begin_rows()
+            one._show(records)
+    return sum(len(one.records) for one in fetches)

@@ -15,7 +15,12 @@ from collections.abc import Collection, Container, Iterator
 from typing import NamedTuple
 
 from parley.client.consumer.deserializing import Deserializers
-from parley.client.consumer.records import NO_RECORDS, ROWS_AT_ONCE, CompletedFetch
+from parley.client.consumer.records import (
+    NO_RECORDS,
+    ROWS_AT_ONCE,
+    CompletedFetch,
+    fill_small,
+)
 from parley.client.fetch.state import PartitionFetch, RawFetch
 from parley.client.options.client_options import FetchOptions
 from parley.errors import RecordDeserializationError
@@ -120,11 +125,19 @@ class Stock:
     def decode(self, wanted: Wanted) -> None:
         """Decode the next pieces, in this thread."""
         rows = 0
+        small: list[CompletedFetch] = []
         for taken in self._usable(wanted):
+            if taken.fetch.is_small:
+                small.append(taken.fetch)
+                continue
+            if small:
+                break
             taken.fetch.fill_rows()
             rows += len(taken.fetch.records)
             if rows >= ROWS_AT_ONCE or not self.is_open or taken.fetch.failure is not None:
                 return
+        if small:
+            fill_small(small, self._options)
 
     def failure(self, wanted: Wanted) -> RecordDeserializationError | None:
         """Return why the next record cannot be handed out, if anything; its partition is looked at

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from parley.client.cluster.retry import Reaction, classify
 from parley.client.fetch.positions import DataLoss, Position
 from parley.client.fetch.state import PartitionFetch, RawFetch
-from parley.client.fetch.wire import MOST_EPOCHS, TOPIC_IDS_VERSION, FetchAnswer, find_tail
+from parley.client.fetch.wire import MOST_EPOCHS, TOPIC_IDS_VERSION, FetchAnswer
 from parley.client.options.client_options import READ_COMMITTED, FetchOptions
 from parley.errors import CorruptRecordError, KafkaError, RemoteProtocolError, broker_error
 from parley.errors.codes import (
@@ -106,7 +106,7 @@ def left_out(asked: Asked, limits: Limits) -> FollowUp:
 
 def _judge_records(asked: Asked, answer: FetchAnswer, data: memoryview, limits: Limits) -> FollowUp:
     part, options = asked.part, limits.options
-    tail = find_tail(data)
+    tail = answer.tail
     if len(tail.epochs) == MOST_EPOCHS:
         data = data[: tail.whole_bytes]
     if tail.next_offset >= 0 and tail.next_offset <= part.position:

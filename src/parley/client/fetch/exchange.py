@@ -25,10 +25,9 @@ from parley.client.fetch.wire import (
     read_answers,
     read_fetch,
 )
-from parley.client.offsets.list_offsets import usable_epoch
+from parley.client.offsets.list_offsets import takes_epochs
 from parley.client.options.client_options import READ_COMMITTED, FetchOptions
 from parley.errors import KafkaError, RemoteProtocolError, broker_error
-from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import Feature
@@ -164,7 +163,8 @@ class Exchange:
         if not ready and not self.standing:
             return Outcome((), put_off=put_off)
         diverging = conn.versions.supports(Feature.DIVERGING_EPOCH)
-        targets = [self._target(conn, one, diverging=diverging) for one in ready]
+        epochs = takes_epochs(conn.versions)
+        targets = [self._target(one, epochs=epochs, diverging=diverging) for one in ready]
         request = SessionRequest(targets, NO_SESSION)
         if self._session is not None and conn.versions.supports(Feature.FETCH_SESSIONS):
             request = self._session.build(targets, ids_supported=by_id)
@@ -205,10 +205,10 @@ class Exchange:
         asked.part.by_wire = by_id
         return by_id or not asked.part.topic.in_doubt
 
-    def _target(self, conn: BrokerConnection, asked: Asked, *, diverging: bool) -> FetchTarget:
+    def _target(self, asked: Asked, *, epochs: bool, diverging: bool) -> FetchTarget:
         part, position = asked.part, asked.position
         known = self._lanes.cluster.view.topic_id(part.tp.topic) != ZERO_UUID
-        epoch = usable_epoch(conn.versions, position.leader_epoch)
+        epoch = position.leader_epoch if epochs else -1
         return FetchTarget(
             part.tp,
             position.offset,

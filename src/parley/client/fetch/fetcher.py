@@ -271,9 +271,9 @@ class Fetcher:
 
     def _moment(self) -> Moment:
         now, schedule = self.cluster.now_ms(), self.cluster.schedule
-        return Moment(
-            now, now + schedule.due_in_ms(now), schedule.refreshes, self._refreshing, self._is_full
-        )
+        due_ms = now + schedule.due_in_ms(now)
+        refreshing, full, state = self._refreshing, self._is_full, self._state()
+        return Moment(now, due_ms, schedule.refreshes, refreshing, full, state)
 
     @property
     def _is_full(self) -> bool:

@@ -37,6 +37,8 @@ class Moment(NamedTuple):
     """Whether the fetcher waits for one."""
     full: bool
     """Whether as many bytes wait to be taken as may wait, so that nothing more is fetched."""
+    state: tuple[int, int] = (-1, -1)
+    """Changes whenever partitions do not stand on what they stood on."""
 
 
 @dataclass(slots=True)
@@ -65,11 +67,36 @@ def make_plan(parts: Iterable[PartitionFetch], cache: MetadataCache, moment: Mom
     # at again although nothing of them is fetched.
     plan = Plan(look_again_ms=max(moment.metadata_due_ms, moment.now_ms + ROUND_MS))
     for part in parts:
-        if not (part.positions.stage in (Stage.UNSET, Stage.STOPPED) or part.busy or part.done):
-            again_ms = _plan_one(plan, part, cache, moment)
-            if again_ms is not None:
-                plan.look_again_ms = min(plan.look_again_ms, again_ms)
+        if part.positions.stage in (Stage.UNSET, Stage.STOPPED) or part.busy or part.done:
+            continue
+        if part.settled is not None and _is_settled(part, *part.settled, moment.state):
+            _fetch(plan, part, part.settled[1], moment)
+            continue
+        again_ms = _plan_one(plan, part, cache, moment)
+        if again_ms is not None:
+            plan.look_again_ms = min(plan.look_again_ms, again_ms)
     return plan
+
+
+def _is_settled(
+    part: PartitionFetch, under: tuple[int, int], node_id: int, state: tuple[int, int]
+) -> bool:
+    """Return whether the leader that it was last planned for is right without another look: with
+    thousands of partitions these are most of a plan.
+    """
+    positions = part.positions
+    return (
+        under == state
+        and positions.stage is Stage.FETCHING
+        and positions.fetch.leader_id == node_id
+        and part.preferred is None
+        and not part.not_before_ms
+    )
+
+
+def _fetch(plan: Plan, part: PartitionFetch, node_id: int, moment: Moment) -> None:
+    if not (moment.full or part.paused or part.held):
+        plan.fetches.setdefault(node_id, []).append(part)
 
 
 def _plan_one(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Moment) -> int | None:
@@ -87,8 +114,10 @@ def _plan_one(plan: Plan, part: PartitionFetch, cache: MetadataCache, moment: Mo
         return max(part.not_before_ms, now_ms + 1)
     if part.positions.stage is Stage.AWAIT_VALIDATION:
         plan.validations.setdefault(node_id, []).append(part)
-    elif not (moment.full or part.paused or part.held):
-        plan.fetches.setdefault(node_id, []).append(part)
+        return None
+    doubtless = part.preferred is None and not part.topic.in_doubt
+    part.settled = (moment.state, node_id) if doubtless else None
+    _fetch(plan, part, node_id, moment)
     return None
 
 

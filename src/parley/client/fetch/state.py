@@ -104,6 +104,8 @@ class PartitionFetch:
     """How often in a row a leader said that the position is out of its range."""
     preferred: tuple[int, int] | None = field(default=None)
     """Replica to read from instead of the leader, and until when (KIP-392)."""
+    settled: tuple[tuple[int, int], int] | None = None
+    """The leader that is to be asked, and the state of everything under which that was found."""
     high_watermark: int = -1
     last_stable_offset: int = -1
 

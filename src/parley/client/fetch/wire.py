@@ -9,7 +9,7 @@ from parley.client.cluster.view import LeaderHint
 from parley.client.options.client_options import READ_COMMITTED, FetchOptions
 from parley.client.results import EpochEndOffset
 from parley.messages import FetchRequest, FetchResponse
-from parley.records import follow_front
+from parley.records import follow_fronts
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, TopicPartition
 from parley.versions import Feature, VersionRange
@@ -20,6 +20,7 @@ ISOLATION_VERSION = Feature.READ_COMMITTED.first_version(ApiKey.FETCH)
 """First Fetch version with an isolation level: older brokers would show aborted records."""
 _MAX_VERSION = 2**15 - 1
 
+NO_BYTES = memoryview(b"")
 MOST_EPOCHS = 1_024
 """Leader epoch changes followed in one answer; what lies behind them is fetched again."""
 
@@ -48,6 +49,21 @@ class FetchTarget(NamedTuple):
     last_fetched_epoch: int = -1
 
 
+class Tail(NamedTuple):
+    """Where an answer's whole batches end: next offset (-1: no whole batch) and last epoch.
+
+    `epochs` has (next offset, leader epoch) of the last batch of each epoch, in order.
+    """
+
+    next_offset: int
+    leader_epoch: int
+    whole_bytes: int
+    epochs: tuple[tuple[int, int], ...] = ()
+
+
+NO_TAIL = Tail(-1, -1, 0)
+
+
 class FetchAnswer(NamedTuple):
     """What came back for one partition. `leader` is the answer's hint (KIP-951), or None.
 
@@ -65,6 +81,8 @@ class FetchAnswer(NamedTuple):
     leader: LeaderHint | None
     last_stable_offset: int = -1
     diverging: EpochEndOffset | None = None
+    tail: Tail = NO_TAIL
+    """Where the whole batches of the records end."""
 
 
 def fetch_request(
@@ -134,29 +152,32 @@ def read_answers(
     asked: Container[TopicPartition],
 ) -> list[FetchAnswer]:
     """The same where topics by their ids, and what was asked for, are known otherwise."""
-    answers = []
+    heard: list[tuple[TopicPartition, FetchResponse.PartitionData]] = []
     for topic in response.responses:
         name = topic_of(bytes(topic.topic_id)) if version >= TOPIC_IDS_VERSION else topic.topic
         for found in topic.partitions:
             tp = TopicPartition(name or "", found.partition_index)
-            if tp not in asked:
-                continue
-            aborted = found.aborted_transactions or ()
-            answers.append(
-                FetchAnswer(
-                    tp,
-                    found.error_code,
-                    found.high_watermark,
-                    found.log_start_offset,
-                    found.records,
-                    tuple((entry.producer_id, entry.first_offset) for entry in aborted),
-                    found.preferred_read_replica,
-                    found.current_leader,
-                    found.last_stable_offset,
-                    _diverging(found.diverging_epoch),
-                )
-            )
-    return answers
+            if tp in asked:
+                heard.append((tp, found))
+    tails = find_tails([found.records or NO_BYTES for _, found in heard])
+    return [
+        FetchAnswer(
+            tp,
+            found.error_code,
+            found.high_watermark,
+            found.log_start_offset,
+            found.records,
+            tuple((entry.producer_id, entry.first_offset) for entry in found.aborted_transactions)
+            if found.aborted_transactions
+            else (),
+            found.preferred_read_replica,
+            found.current_leader,
+            found.last_stable_offset,
+            _diverging(found.diverging_epoch),
+            tail,
+        )
+        for (tp, found), tail in zip(heard, tails, strict=True)
+    ]
 
 
 def _diverging(found: FetchResponse.EpochEndOffset | None) -> EpochEndOffset | None:
@@ -165,25 +186,15 @@ def _diverging(found: FetchResponse.EpochEndOffset | None) -> EpochEndOffset | N
     )
 
 
-class Tail(NamedTuple):
-    """Where an answer's whole batches end: next offset (-1: no whole batch) and last epoch.
-
-    `epochs` has (next offset, leader epoch) of the last batch of each epoch, in order.
-    """
-
-    next_offset: int
-    leader_epoch: int
-    whole_bytes: int
-    epochs: tuple[tuple[int, int], ...] = ()
-
-
-def find_tail(data: memoryview) -> Tail:
-    """Return where the whole batches at the front of `data` end, from their headers alone.
+def find_tails(fetches: Sequence[memoryview]) -> list[Tail]:
+    """Return where the whole batches at the front of each end, from their headers alone.
 
     Only what gives the next position is read; the next request can be sent while everything else is
     still to be checked. A batch that cannot be is left to the decoding, which knows how to say it.
     """
-    front = follow_front(data, MOST_EPOCHS)
-    if not front.epochs:
-        return Tail(-1, -1, 0)
-    return Tail(front.next_offset, front.epochs[-1][1], front.end, front.epochs)
+    return [
+        Tail(front.next_offset, front.epochs[-1][1], front.end, front.epochs)
+        if front.epochs
+        else NO_TAIL
+        for front in follow_fronts(fetches, MOST_EPOCHS)
+    ]

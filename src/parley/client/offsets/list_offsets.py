@@ -42,14 +42,14 @@ Spec = OffsetSpec | Timestamp
 Answers = dict[TopicPartition, OffsetAndTimestamp | KafkaError]
 
 
-def usable_epoch(versions: BrokerVersions, epoch: int) -> int:
-    """Return the leader epoch to send: none to a broker whose metadata has unreliable epochs.
+def takes_epochs(versions: BrokerVersions) -> bool:
+    """Return whether leader epochs may be sent: not to a broker whose metadata has unreliable ones.
 
     A broker before 2.4 would refuse an epoch with FENCED_LEADER_EPOCH and could never teach a newer
     one.
     """
     known = versions.ranges.get(ApiKey.METADATA)
-    return epoch if known is not None and known.max >= TRUSTED_EPOCHS_VERSION else -1
+    return known is not None and known.max >= TRUSTED_EPOCHS_VERSION
 
 
 def spec_code(spec: Spec) -> int:
@@ -94,7 +94,8 @@ async def list_offsets(
         allowed = VersionRange(low, _MAX_VERSION)
         conn.versions.choose(ApiKey.LIST_OFFSETS, allowed, feature=_FEATURES.get(low))
         timeout_ms = cluster.request_timeout_ms(deadline)
-        epochs = {tp: usable_epoch(conn.versions, cluster.leader(tp).epoch) for tp in group}
+        trusted = takes_epochs(conn.versions)
+        epochs = {tp: cluster.leader(tp).epoch if trusted else -1 for tp in group}
         message = _request(group, epochs, isolation_level, timeout_ms)
         answers = _read(await cluster.ask(conn, message, timeout_ms, allowed), group)
         for tp, answer in answers.items():

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from parley.client.consumer.records import CompletedFetch, ConsumerRecord
 from parley.client.fetch.state import RawFetch
-from parley.client.fetch.wire import find_tail
+from parley.client.fetch.wire import find_tails
 from parley.client.group.share.acquired import Acquired, AcquiredRange
 from parley.client.group.share.book import GAP, AcknowledgeType, Grant
 from parley.client.share.options import ShareConsumerOptions
@@ -49,7 +49,7 @@ class SharedFetch:
         self.tp, self.grant, self.until_ms = tp, grant, until_ms
         self._acquired = Acquired(ranges)
         self._first = self._acquired.first or 0
-        tail = find_tail(data)
+        (tail,) = find_tails([data])
         self._after = tail.next_offset
         end = max((found.last for found in ranges), default=-1) + 1
         raw = RawFetch(tp, self._first, end, data, (), tail.next_offset, tail.epochs)

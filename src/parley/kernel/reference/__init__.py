@@ -8,17 +8,21 @@ records that are sent; `compress` and `lz4`,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from parley.kernel.contract import (
     MAX_COLUMN_BYTES,
+    NO_OFFSET_LIMIT,
     SPAN_FIELDS,
     Buffer,
     Decoded,
     DecodeOptions,
     KernelError,
     KernelErrorKind,
+    ScanOptions,
 )
+from parley.kernel.functions import Place, RecordCursor
 from parley.kernel.record import ConsumerRecord
 from parley.kernel.reference.columns import ColumnsBuilder
 from parley.kernel.reference.compress import compress, decompress
@@ -39,7 +43,7 @@ from parley.kernel.reference.legacy import MAGIC_AT, cut_legacy, decode_legacy, 
 from parley.kernel.reference.magic2 import cut_magic2, decode_batch, decompress_batch
 from parley.kernel.reference.murmur2 import murmur2_partitions
 from parley.kernel.reference.rows import bytes_column
-from parley.kernel.reference.scan import scan_batches
+from parley.kernel.reference.scan import follow_fronts, scan_batches
 
 NAME = "python"
 VERSION = "1"
@@ -60,6 +64,8 @@ __all__ = [
     "digest_runs",
     "encode",
     "encode_gathered",
+    "first_records",
+    "follow_fronts",
     "gather",
     "gathered_columns",
     "group_rows",
@@ -107,6 +113,38 @@ def decode(data: Buffer, spans: Buffer, options: DecodeOptions) -> Decoded:
             error.span = index
             raise
     return Decoded(builder.finish(), len(table) // SPAN_FIELDS)
+
+
+def first_records(
+    fetches: Sequence[tuple[Buffer, int, Place]], options: DecodeOptions
+) -> Sequence[RecordCursor | None]:
+    """Return the first records of each fetch; None where it has to be looked at step by step."""
+    found: list[RecordCursor | None] = []
+    rows = 0
+    for data, position, place in fetches:
+        made = _first_records(data, position, place, options)
+        found.append(made)
+        rows += 0 if made is None else len(made)
+        if rows >= options.max_rows:
+            break
+    return found
+
+
+def _first_records(
+    data: Buffer, position: int, place: Place, options: DecodeOptions
+) -> RecordCursor | None:
+    scan = scan_batches(data, 0, ScanOptions(position=position))
+    spans = memoryview(scan.table).cast("B").cast("q")
+    if not spans:
+        return None
+    wanted = replace(options, first_offset=position, end_offset=NO_OFFSET_LIMIT)
+    try:
+        decoded = decode(data, spans, wanted)
+    except KernelError:
+        return None
+    done = decoded.spans_done * SPAN_FIELDS
+    after = scan.next_offset if done == len(spans) else spans[done - 2]
+    return record_cursor(decoded.columns, *place, after) if decoded.columns.rows else None
 
 
 def _magic(view: memoryview, start: int, end: int) -> int:

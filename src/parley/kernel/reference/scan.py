@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from parley.kernel.contract import MAX_RUN, NO_OFFSET_LIMIT, BatchScan, Buffer, ScanOptions
+from parley.kernel.functions import FrontTuple
 from parley.kernel.reference.legacy import MAGIC_AT, scan_legacy
 from parley.kernel.reference.magic2 import HEADER, HEADER_BYTES, control_type
 
@@ -55,6 +57,17 @@ def scan_batches(data: Buffer, start: int, options: ScanOptions) -> BatchScan:
         if table:
             table[-2], table[-1] = position, epoch
     return BatchScan(table.tobytes(), epochs.tobytes(), pos, position, epoch)
+
+
+def follow_fronts(fetches: Sequence[Buffer], max_epochs: int) -> Sequence[FrontTuple]:
+    """Return where the whole batches of each fetch end."""
+    fronts: list[FrontTuple] = []
+    for data in fetches:
+        found = scan_batches(data, 0, ScanOptions(max_epochs=max_epochs))
+        fields = memoryview(found.epochs).cast("B").cast("q").tolist()
+        epochs = tuple(zip(fields[::2], fields[1::2], strict=True))
+        fronts.append((found.end, found.next_offset, epochs))
+    return fronts
 
 
 def _entry(view: memoryview, pos: int) -> _Entry | None:
