@@ -44,7 +44,7 @@ from parley.kernel.contract import (
     batch_limit,
     span_table,
 )
-from parley.kernel.functions import Kernel, RecordCursor
+from parley.kernel.functions import FrontTuple, Kernel, RecordCursor
 from parley.kernel.gathering import (
     HEADER_BYTES,
     RECORD_BYTES,
@@ -76,6 +76,7 @@ __all__ = [
     "Decoded",
     "EncodeOptions",
     "Encoded",
+    "FrontTuple",
     "GatheredBatches",
     "GatheredColumns",
     "HeadersColumn",

@@ -24,6 +24,7 @@ from parley.kernel import (
     MAX_RUN,
     Buffer,
     DecodeOptions,
+    FrontTuple,
     KernelError,
     Want,
     active,
@@ -70,24 +71,13 @@ class RawBatch(NamedTuple):
         return self.end - self.start
 
 
-class Front(NamedTuple):
-    """The whole batches at the front of fetched bytes, as their headers describe them.
-
-    `end` is where they end, `next_offset` the offset after them. `epochs` has (next offset, leader
-    epoch) of the last batch of each run of one epoch, in order; -1 is that of magic 0 and 1. Where
-    there is no batch, it is empty.
+def follow_fronts(fetches: Sequence[Buffer], max_epochs: int) -> Sequence[FrontTuple]:
+    """Return the whole batches at the front of each, as their headers describe them: where they
+    end, the offset after them, and (next offset, leader epoch) of the last batch of each run of one
+    epoch, `max_epochs` at most. -1 is the epoch of magic 0 and 1. Where there is no batch, there
+    are no epochs.
     """
-
-    end: int
-    next_offset: int
-    epochs: tuple[tuple[int, int], ...]
-
-
-def follow_fronts(fetches: Sequence[Buffer], max_epochs: int) -> list[Front]:
-    """Return the whole batches at the front of each, those of `max_epochs` runs of one epoch at
-    most.
-    """
-    return [Front(*found) for found in active.follow_fronts(fetches, max_epochs)]
+    return active.follow_fronts(fetches, max_epochs)
 
 
 def split(data: Buffer, where: tuple[str, int] | None = None) -> list[RawBatch]:

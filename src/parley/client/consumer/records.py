@@ -35,8 +35,10 @@ ROWS_AT_ONCE = 2_000
 kept.
 """
 BYTES_AT_ONCE = 2**20
-SMALL_BYTES = 2**16
-"""Fetches up to this size are decoded many at once: the call costs more than such a fetch."""
+SMALL_BYTES, SMALL_BYTES_AT_ONCE = 2**16, 2**18
+"""Fetches up to the first are decoded together, up to the second or so: a call of the kernel costs
+more than such a fetch.
+"""
 
 NO_RECORDS: RecordCursor = record_cursor(Columns(rows=0), ("", 0), (), -1)
 """What is handed out where there is nothing."""
@@ -237,9 +239,9 @@ def _reading(options: FetchOptions) -> ReadOptions:
     )
 
 
-def fill_small(fetches: Sequence[CompletedFetch], options: FetchOptions) -> int:
+def fill_small(fetches: Sequence[CompletedFetch], options: FetchOptions) -> None:
     """Have records to take of small fetches, decoded in one call, until about ROWS_AT_ONCE are
-    there; return how many.
+    there.
     """
     asked = [
         RecordBytes(one.raw.data, one.position, (*one.raw.tp, one.raw.epochs)) for one in fetches
@@ -250,4 +252,3 @@ def fill_small(fetches: Sequence[CompletedFetch], options: FetchOptions) -> int:
         else:
             one._begin_rows()
             one._show(records)
-    return sum(len(one.records) for one in fetches)

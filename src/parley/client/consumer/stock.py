@@ -18,6 +18,7 @@ from parley.client.consumer.deserializing import Deserializers
 from parley.client.consumer.records import (
     NO_RECORDS,
     ROWS_AT_ONCE,
+    SMALL_BYTES_AT_ONCE,
     CompletedFetch,
     fill_small,
 )
@@ -124,11 +125,12 @@ class Stock:
 
     def decode(self, wanted: Wanted) -> None:
         """Decode the next pieces, in this thread."""
-        rows = 0
+        rows = size = 0
         small: list[CompletedFetch] = []
         for taken in self._usable(wanted):
-            if taken.fetch.is_small:
+            if taken.fetch.is_small and size < SMALL_BYTES_AT_ONCE:
                 small.append(taken.fetch)
+                size += len(taken.fetch.raw.data)
                 continue
             if small:
                 break

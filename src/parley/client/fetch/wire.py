@@ -193,8 +193,6 @@ def find_tails(fetches: Sequence[memoryview]) -> list[Tail]:
     still to be checked. A batch that cannot be is left to the decoding, which knows how to say it.
     """
     return [
-        Tail(front.next_offset, front.epochs[-1][1], front.end, front.epochs)
-        if front.epochs
-        else NO_TAIL
-        for front in follow_fronts(fetches, MOST_EPOCHS)
+        Tail(next_offset, epochs[-1][1], end, epochs) if epochs else NO_TAIL
+        for end, next_offset, epochs in follow_fronts(fetches, MOST_EPOCHS)
     ]
