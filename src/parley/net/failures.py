@@ -60,6 +60,16 @@ def network_errors(address: Address, stage: str) -> Iterator[None]:
         raise network_error(error, address, stage) from error
 
 
+_OTHER_NAME = "connect by a name that the certificate holds"
+_CERTIFICATE_REMEDIES = {
+    9: "it is not valid yet: look at the clocks of this machine and of the one that made it",
+    10: "the broker needs a new one (or the clock of this machine is wrong)",
+    62: _OTHER_NAME,
+    64: _OTHER_NAME,
+}
+"""By OpenSSL's X509_V_ERR numbers: not yet valid, expired, another host name, another address."""
+
+
 def network_error(error: Exception, address: Address, stage: str) -> NetworkError:
     """Return parley's error for a foreign one."""
     made = NetworkError(
@@ -83,10 +93,8 @@ def explain(error: Exception, address: Address, stage: str) -> str:
             "its spelling and DNS"
         )
     if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"the broker's certificate is not trusted: {error.verify_message}; "
-            "give its CA as ssl_cafile, and connect by a name that the certificate holds"
-        )
+        remedy = _CERTIFICATE_REMEDIES.get(error.verify_code, "give its CA as ssl_cafile")
+        return f"the broker's certificate is not trusted: {error.verify_message}; {remedy}"
     if _is_no_tls(error):
         return (
             f"what answered the TLS handshake does not speak TLS ({_text(error)}): "

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from parley.errors import ConfigError, NetworkError, RequestTimedOut, printable
 from parley.net.address import Address
 from parley.net.failures import NAME_LOOKUP, REQUEST, TLS
+from parley.net.tls import trusting_context
 
 T = TypeVar("T")
 
@@ -144,7 +145,7 @@ def connection_to(
     host = parts.hostname or ""
     if parts.scheme == "https":
         return http.client.HTTPSConnection(
-            host, parts.port, timeout=seconds, context=context or ssl.create_default_context()
+            host, parts.port, timeout=seconds, context=context or trusting_context()
         )
     return http.client.HTTPConnection(host, parts.port, timeout=seconds)
 

@@ -69,6 +69,19 @@ def server_tls(
     return context
 
 
+def trusting_context(cafile: str | None = None, cadata: str | None = None) -> ssl.SSLContext:
+    """Return a client's context that trusts what is given, else the system's authorities.
+
+    It takes what Java takes, on every Python: authorities as keytool and openssl make them, which
+    Python 3.13 refuses by default (VERIFY_X509_STRICT), and any certificate that is given as one,
+    though it be no root, which those before 3.13 refuse (VERIFY_X509_PARTIAL_CHAIN).
+    """
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=cafile, cadata=cadata)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
 def pem_blocks(text: str) -> str:
     """Return PEM text with its blocks on lines of their own, as properties files do not keep them.
 
@@ -93,9 +106,7 @@ def _trusting(options: ConnectOptions) -> ssl.SSLContext:
     if text == "":
         raise ConfigError(f"{name} holds no usable CA certificates (no PEM block begins in it)")
     try:
-        return ssl.create_default_context(
-            ssl.Purpose.SERVER_AUTH, cafile=options.ssl_cafile, cadata=text
-        )
+        return trusting_context(cafile=options.ssl_cafile, cadata=text)
     except (OSError, ssl.SSLError, ValueError) as error:
         hint = "" if options.ssl_cafile is None else _store_hint(options.ssl_cafile)
         raise ConfigError(

@@ -16,11 +16,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from parley.errors import AuthenticationError
 from parley.types import Secret
 
 NO_SECRET = Secret("")
 REFUSED = "Authentication failed: invalid credentials"
 """The one text a server says, whatever was wrong."""
+
+
+def utf8(text: str) -> bytes:
+    """Return a user name or password as it crosses the wire. Raises AuthenticationError for what
+    UTF-8 has no bytes for.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise AuthenticationError(
+            "the user name or the password is no text that UTF-8 can write: it has half of a "
+            "surrogate pair, as Python makes of bytes in an environment variable or a file that "
+            "are not UTF-8; give it in UTF-8"
+        ) from None
 
 
 class ClientMechanism(Protocol):

@@ -12,6 +12,7 @@ from parley.protocol.sasl.base import (
     Mechanism,
     ServerCredentials,
     ServerMaker,
+    utf8,
 )
 from parley.types import Secret
 
@@ -28,13 +29,13 @@ class PlainClient:
             raise AuthenticationError(
                 "PLAIN cannot carry a user name or password with a NUL character"
             )
-        self._username = username
-        self._password = password
+        utf8(username + password.reveal())
+        self._username, self._password = username, password
         self.complete = False
 
     def first(self) -> bytes:
         """Return the only message."""
-        return f"\0{self._username}\0{self._password.reveal()}".encode()
+        return utf8(f"\0{self._username}\0{self._password.reveal()}")
 
     def step(self, challenge: bytes) -> bytes | None:
         """Take the server's (empty) answer: the login is complete."""
