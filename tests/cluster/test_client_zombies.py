@@ -12,7 +12,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from parley.client import LATEST, Client, FetchOptions, TopicPartition, TransactionProducer
+from parley.client import (
+    LATEST,
+    Client,
+    FetchOptions,
+    Producer,
+    TopicPartition,
+    TransactionProducer,
+)
 from parley.client.transactions.state import State
 from parley.devcluster import LocalCluster
 from parley.errors import BrokerError, ProducerFencedError
@@ -73,6 +80,18 @@ def test_a_fenced_producer_learns_it_from_the_leader(cluster: LocalCluster, clie
         with pytest.raises(ProducerFencedError):
             zombie.begin_transaction()
     zombie.close()
+
+
+def test_records_of_a_fenced_producer_fail_as_rows_do(cluster: LocalCluster) -> None:
+    servers = cluster.bootstrap_servers
+    with Producer(bootstrap_servers=servers, transactional_id="of-records") as zombie:
+        zombie.begin_transaction()
+        zombie.produce(TOPIC, b"v").result()
+        with Producer(bootstrap_servers=servers, transactional_id="of-records"):
+            with pytest.raises(ProducerFencedError if is_old(cluster) else BrokerError):
+                zombie.produce(TOPIC, b"v").result()
+            with pytest.raises(ProducerFencedError):
+                zombie.abort_transaction()
 
 
 def test_a_fenced_commit_says_so_at_once(client: Client) -> None:

@@ -22,7 +22,9 @@ class TransactionObserver:
     def batch_ended(self, call: BatchCall, chunk: RecordChunk) -> None:
         """Let an error end the transaction's good state, or note what was written."""
         if call.error is not None:
-            self._transactions.failure(call.error)
+            seen = self._transactions.failure(call.error)
+            if isinstance(seen, KafkaError):
+                call.error = seen
         else:
             ack = BatchAck(call.base_offset, call.records, call.log_append_time_ms)
             written = PartitionAck(call.partition, (ack,))
