@@ -4,13 +4,17 @@ is seen whole, or not at all.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 
 from parley.client import (
+    AsyncClient,
     Client,
     OffsetAndMetadata,
     TransactionProducer,
@@ -31,6 +35,7 @@ from .transaction_account import (
     COMMITTED,
     GROUP,
     PARTITIONS,
+    PATIENT,
     TOPIC,
     TP,
     account,
@@ -319,3 +324,28 @@ def test_a_transaction_reads_as_nothing_until_it_is_committed(
         assert not list(values(client, COMMITTED))
         producer.commit_transaction()
     assert sorted(account(cluster)) == [1]
+
+
+@pytest.mark.parametrize("cluster", RELEASES[1:], indirect=True)  # 0.11 remembers one batch only
+@pytest.mark.parametrize("code", [6, 7, 20])
+async def test_after_an_abort_no_record_is_taken_for_a_repetition(
+    cluster: LocalCluster, client: Client, code: int
+) -> None:
+    def row(value: str) -> pa.Table:
+        return pa.table({"value": [value], "partition": pa.array([0], pa.int32())})
+
+    writing = AsyncClient(bootstrap_servers=cluster.bootstrap_servers, **PATIENT)
+    async with writing, writing.transactions.producer("id") as producer:
+        with contextlib.suppress(ZeroDivisionError):
+            async with producer.transaction():
+                await producer.produce(TOPIC, row("1"))
+                cluster.faults.delay("Produce", 300, times=1)  # so that two are in flight
+                cluster.faults.fail("Produce", code, times=1, executed=True)
+                await asyncio.gather(
+                    producer.produce(TOPIC, row("2")), producer.produce(TOPIC, row("3"))
+                )
+                raise ZeroDivisionError
+        async with producer.transaction():
+            await producer.produce(TOPIC, row("4"))
+    settled(cluster)
+    assert list(values(client)) == ["4"]

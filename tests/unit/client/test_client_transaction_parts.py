@@ -153,6 +153,21 @@ def test_sequences_that_were_never_written_are_used_again_after_an_abort() -> No
     assert again.base_sequence == 5
 
 
+def test_sequences_after_a_retry_that_is_acknowledged_last_are_not_used_again() -> None:
+    state = log()
+    first = flying(state)
+    state.acknowledged(first)
+    repeated, successor = flying(state), flying(state)
+    state.failed(repeated, 0, 0, 1)
+    state.acknowledged(successor)
+    state.put_back()
+    state.sent(repeated)
+    state.acknowledged(repeated)
+    state.rewind()
+    assert state.numbers is not None
+    assert state.numbers.next == 15
+
+
 def test_an_answer_that_comes_after_its_call_was_given_up_still_counts() -> None:
     state = log()
     late = flying(state)

@@ -175,10 +175,11 @@ class PartitionLog:
     """Leaders that failed one after the other since the last acknowledgement."""
     last_error: KafkaError | None = None
     acked_next: int = 0
-    """The sequence after the last acknowledged batch of this numbering."""
+    """The sequence after the latest batch of this numbering that is acknowledged."""
     in_doubt: bool = False
     """Whether a batch was given up that may be in the log, or may still get there."""
     _serials: itertools.count[int] = field(default_factory=itertools.count)
+    _acked_serial: tuple[int, ...] = ()
 
     def see_topic(self, topic_id: bytes) -> None:
         """Take note of the topic's id as metadata has it now."""
@@ -257,7 +258,9 @@ class PartitionLog:
         self.attempts, self.not_before_ms, self.failed_epoch, self.hops = 0, 0, None, 0
         if self.is_current(batch):
             self.confirmed = True
-            self.acked_next = next_sequence(batch.base_sequence, batch.records)
+            if batch.serial > self._acked_serial:  # a retry is answered after its successors
+                self._acked_serial = batch.serial
+                self.acked_next = next_sequence(batch.base_sequence, batch.records)
 
     def failed(self, batch: OutBatch, now_ms: int, delay_ms: int, leader_epoch: int) -> None:
         """Keep a batch for another attempt, not before the delay has passed."""
@@ -304,7 +307,7 @@ class PartitionLog:
         self.confirmed = False
 
     def rewind(self) -> None:
-        """Go back to behind the last acknowledged batch: those given up are not in the log."""
+        """Go back to behind the latest acknowledged batch: those given up are not in the log."""
         self.window.clear()
         if self.numbers is not None:
             self.numbers.next = self.acked_next
