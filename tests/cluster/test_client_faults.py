@@ -4,6 +4,7 @@ lost, nothing twice, in order.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -15,6 +16,7 @@ import pytest
 from parley.client import (
     EARLIEST,
     LATEST,
+    AsyncClient,
     Client,
     FetchOptions,
     ProduceOptions,
@@ -30,7 +32,7 @@ from parley.errors import (
     RequestTimedOut,
 )
 
-from ..support import GENEROUS_MS, GENEROUS_S
+from ..support import GENEROUS_MS, GENEROUS_S, eventually_async
 
 PARTITIONS = 4
 MIXED = {1: "2.4", 2: "3.9", 3: "4.3"}
@@ -113,6 +115,24 @@ def test_the_delivery_timeout_is_kept_and_stays_kept() -> None:
                 for v in b["value"].to_pylist()
             ]
             assert values == [*range(10), *range(20, 30)]
+
+
+async def test_a_delivery_timeout_is_kept_behind_a_call_that_has_a_longer_one() -> None:
+    with LocalCluster(brokers=1, release="4.3") as cluster:
+        cluster.create_topic("t", partitions=1)
+        async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+            await client.produce("t", numbers(0, 10))
+            cluster.faults.fail("Produce", "NOT_ENOUGH_REPLICAS", times=-1)
+            patient = asyncio.create_task(client.produce("t", numbers(10, 10)))
+            await eventually_async(lambda: cluster.requests("Produce")[1:])
+            hasty = ProduceOptions(delivery_timeout_ms=500)
+            with pytest.raises(RequestTimedOut, match="within delivery_timeout_ms"):
+                await asyncio.wait_for(client.produce("t", numbers(20, 10), options=hasty), 60)
+            cluster.faults.clear()
+            await patient
+            await client.produce("t", numbers(30, 10))  # its sequences are numbered again
+            end = await client.list_offsets({TopicPartition("t", 0): LATEST})
+            assert end[TopicPartition("t", 0)].offset == 30
 
 
 def test_an_error_that_will_not_pass_fails_the_call_and_not_the_next() -> None:

@@ -295,3 +295,33 @@ def test_a_call_that_failed_is_not_sent_again():
     call.error = broker_error(7)
     log.failed(batch, 0, 0, 1)
     assert log.is_empty
+
+
+def test_each_batch_is_overdue_in_its_own_time_whatever_stands_before_it():
+    log = PartitionLog(TP)
+    batches = []
+    for deadline_ms in (900, 300, 500, 300):
+        batch = OutBatch(TP, b"x", 1, 1, 0, ProduceCall(), 1, deadline_ms, 100)
+        batch.call.opened()
+        log.add(batch)
+        batches.append(batch)
+    long, short, failed, also_short = batches
+    log.sent(long)
+    failed.call.error = broker_error(7)
+    assert (log.overdue(299), log.look_again_ms) == ([], 300)
+    assert (log.overdue(300), log.look_again_ms) == ([short, also_short], 900)
+    for batch in (short, failed, also_short):
+        log.dropped(batch)
+    log.failed(long, 0, 0, 1)
+    assert (log.overdue(900), log.look_again_ms) == ([long], None)
+
+
+def test_when_a_batch_is_overdue_is_known_behind_one_whose_call_failed():
+    log = PartitionLog(TP)
+    for deadline_ms in (200, 400):
+        batch = OutBatch(TP, b"x", 1, 1, 0, ProduceCall(), 1, deadline_ms, 100)
+        log.add(batch)
+        log.sent(batch)
+    log.in_flight[0].call.error = broker_error(7)
+    assert (log.overdue(200), log.look_again_ms) == ([], 400)
+    assert log.overdue(400) == [batch]

@@ -168,9 +168,8 @@ class Sender:
         if log.settled:
             self._put_back(log)
         leader = self._cluster.leader(log.tp)
-        deadline = log.first_deadline_ms()
-        if deadline is not None:
-            self._ready.look_again(deadline)
+        if log.look_again_ms is not None:
+            self._ready.look_again(log.look_again_ms)
         if log.queue and leader.node is None:
             self._ready.touch(log)  # until there is one
             self._want_refresh()

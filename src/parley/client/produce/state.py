@@ -178,6 +178,8 @@ class PartitionLog:
     """The sequence after the latest batch of this numbering that is acknowledged."""
     in_doubt: bool = False
     """Whether a batch was given up that may be in the log, or may still get there."""
+    look_again_ms: int | None = None
+    """When the first open batch may be overdue; earlier where that one is settled by now."""
     _serials: itertools.count[int] = field(default_factory=itertools.count)
     _acked_serial: tuple[int, ...] = ()
 
@@ -212,6 +214,9 @@ class PartitionLog:
 
     def add(self, batch: OutBatch) -> None:
         """Queue a new batch behind the others."""
+        if self.is_empty or self.look_again_ms is None:
+            self.look_again_ms = batch.deadline_ms
+        self.look_again_ms = min(self.look_again_ms, batch.deadline_ms)
         batch.serial = (next(self._serials),)
         self.queue.append(batch)
 
@@ -333,22 +338,16 @@ class PartitionLog:
         )
 
     def overdue(self, now_ms: int) -> list[OutBatch]:
-        """Return the open batches whose time is up, in order."""
-        first = self.first_deadline_ms()
-        if first is None or first > now_ms:
-            return []
-        return list(
-            itertools.takewhile(lambda batch: batch.deadline_ms <= now_ms, self.open_batches())
-        )
+        """Return the batches whose time is up and whose call has not failed, in order.
 
-    def first_deadline_ms(self) -> int | None:
-        """Return when the first batch expires, None when there is none."""
-        first: int | None = None
-        for place in (self.in_flight, self.to_retry, self.queue):
-            if place and place[0].call.error is None:
-                found = place[0].deadline_ms
-                first = found if first is None else min(first, found)
-        return first
+        Mutates: `look_again_ms`.
+        """
+        if self.look_again_ms is None or self.look_again_ms > now_ms:
+            return []
+        wanted = [batch for batch in self.open_batches() if batch.call.error is None]
+        later = (batch.deadline_ms for batch in wanted if batch.deadline_ms > now_ms)
+        self.look_again_ms = min(later, default=None)
+        return [batch for batch in wanted if batch.deadline_ms <= now_ms]
 
 
 Chosen = tuple[PartitionLog, OutBatch, int]
