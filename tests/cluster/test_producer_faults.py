@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from parley import AsyncProducer, Client, TopicPartition
+from parley import AsyncClient, AsyncProducer, Client, TopicPartition
 from parley.client import EARLIEST, LATEST
 from parley.devcluster import LocalCluster
 from parley.devcluster.faults.faults import EVERY_TIME
 from parley.errors import KafkaError
 from parley.testing.delivery import Delivery, settle_account
 
-from ..support import GENEROUS_MS, GENEROUS_S
+from ..support import GENEROUS_MS, GENEROUS_S, eventually_async
 
 PARTITIONS = 3
 
@@ -144,3 +144,33 @@ def test_ten_thousand_cancellations_lose_no_account(cluster: LocalCluster, seed:
     assert len(doubt) > 1_000
     written = {value for partition in read(cluster, topic) for value in partition}
     assert not written & failed
+
+
+@pytest.mark.parametrize("why", ["closed", "overdue"])
+async def test_records_that_another_producer_of_the_client_gives_up_take_none_along(
+    why: str,
+) -> None:
+    with LocalCluster(brokers=1) as cluster:
+        cluster.create_topic("t")
+        quick = {"delivery_timeout_ms": 1_000} if why == "overdue" else {}
+        async with (
+            AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client,
+            AsyncProducer(client, **quick) as ending,
+            AsyncProducer(client) as other,
+        ):
+            await ending.send_and_wait("t", b"first")
+            await other.send_and_wait("t", b"first")
+            cluster.faults.fail("Produce", "NOT_ENOUGH_REPLICAS", times=EVERY_TIME)
+            given_up, kept = [], []
+            for number in range(20):
+                for sending, sent in ((ending, given_up), (other, kept)):
+                    sent.append(await sending.send("t", b"%d" % number))
+                    sending._core.writer.hand_over_all()
+            await asyncio.sleep(0.2)
+            if why == "closed":
+                await ending.close(timeout_ms=0)
+            await eventually_async(lambda: all(one.done() for one in given_up))
+            assert not any(one.done() for one in kept)
+            cluster.faults.clear()
+            await asyncio.wait_for(other.flush(), 2 * GENEROUS_S)
+            assert [one.exception() for one in kept] == [None] * 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 
 import pytest
@@ -38,6 +38,7 @@ class World:
         self.numbers = PartitionSequences(7, 1) if magic == 2 else None
         self.chunks: list[RecordChunk] = []
         self.sent = 0
+        self.on_ended: Callable[[RecordChunk, BatchCall], None] = lambda chunk, call: None
 
     def send(self, count: int, deadline_ms: int = 1_000) -> OutBatch:
         rows = [
@@ -45,7 +46,7 @@ class World:
             for n in range(self.sent, self.sent + count)
         ]
         self.sent += count
-        chunk = RecordChunk("t", 0, 10**6, Lock(), lambda chunk, call: None)
+        chunk = RecordChunk("t", 0, 10**6, Lock(), self.on_ended)
         chunk.rows = count
         call = BatchCall(chunk, TP, 0, count)
         chunk.made([call], None, memoryview(bytes(8 * count)).cast("q"))
@@ -146,6 +147,17 @@ def test_batches_of_other_calls_epochs_and_sequences_are_left_alone() -> None:
     world.send(2)
     gap = world.send(2)
     gap.base_sequence += 1
+    assert joined_first(world.log, MOST) is None
+
+
+def test_batches_of_another_producer_are_left_alone() -> None:
+    world = World()
+    world.send(2), world.send(2)
+    world.on_ended = lambda chunk, call: None
+    world.send(2), world.send(2)
+    joined = joined_first(world.log, MOST)
+    assert joined is not None
+    assert [batch.records for batch in world.log.queue] == [4, 2, 2]
     assert joined_first(world.log, MOST) is None
 
 

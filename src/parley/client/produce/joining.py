@@ -4,7 +4,8 @@ A partition that has all its requests in flight, or whose leader is slow, gets a
 each chunk of its topic meanwhile, and a request takes one batch of a partition: unjoined they would
 be as many requests.
 
-1. Only batches that were never sent are joined: one that was may be in the log as it is.
+1. Only batches that were never sent are joined: one that was may be in the log as it is. They are
+   of one producer: another one of the client has its own time-outs, and is closed by itself.
 2. The joined batch has the sequences of its parts, which follow each other: nothing is numbered
    again. It stands where they stood, and is overdue when the first of them is.
 3. Each part keeps its outcome; where the joined batch is split, so are the parts.
@@ -126,14 +127,20 @@ def _is_joinable(batch: OutBatch) -> bool:
 
 def _follows(before: OutBatch, batch: OutBatch) -> bool:
     """Return whether a batch could have been one with the batch before it."""
-    alike = [
-        (one.magic, one.codec, one.level, one.acks, one.producer_id, one.epoch, one.transaction)
-        for one in (before, batch)
-    ]
-    if alike[0] != alike[1] or before.needs_idempotence != batch.needs_idempotence:
+    if _kind(before) != _kind(batch):
         return False
     following = next_sequence(before.base_sequence, before.records)
     return not before.is_idempotent or batch.base_sequence == following
+
+
+def _kind(batch: OutBatch) -> tuple[object, ...]:
+    """Return what batches must have in common to be one: format, who writes, and for whom."""
+    call = batch.call.parts[0] if isinstance(batch.call, JointCall) else batch.call
+    return (
+        *(batch.magic, batch.codec, batch.level, batch.acks),
+        *(batch.producer_id, batch.epoch, batch.transaction, batch.needs_idempotence),
+        call.chunk.on_ended if isinstance(call, BatchCall) else None,
+    )
 
 
 def _joined(parts: list[OutBatch]) -> OutBatch | None:
