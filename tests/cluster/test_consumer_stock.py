@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from itertools import islice
+from contextlib import suppress
+from itertools import count, islice
 
 import pyarrow as pa
 import pytest
@@ -79,15 +80,30 @@ async def test_records_that_are_there_come_without_a_turn_of_the_loop(
     await anext(consumer)
     turns = 0
 
-    def count() -> None:
+    def turn() -> None:
         nonlocal turns
         turns += 1
-        asyncio.get_running_loop().call_soon(count)
+        asyncio.get_running_loop().call_soon(turn)
 
-    count()
+    turn()
     offsets = [await next_offset(consumer) for _ in range(1_000)]
     assert offsets == list(range(1, 1_001))
     assert turns == 1
+
+
+async def test_a_call_that_is_cancelled_has_taken_no_record(consumer: AsyncConsumer) -> None:
+    consumer.assign(TPS)
+    seen: dict[TopicPartition, list[int]] = {tp: [] for tp in TPS}
+    async with asyncio.timeout(GENEROUS_MS / 1_000):
+        for turn in count():
+            if sum(map(len, seen.values())) == 2 * COUNT:
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(turn % 20 / 1_000):
+                    for tp, rows in (await consumer.getmany(timeout_ms=GENEROUS_MS)).items():
+                        seen[tp] += [row.offset for row in rows]
+            assert [await consumer.position(tp) for tp in TPS] == list(map(len, seen.values()))
+    assert all(offsets == list(range(COUNT)) for offsets in seen.values())
 
 
 async def test_a_seek_in_the_midst_of_decoded_records(consumer: AsyncConsumer) -> None:

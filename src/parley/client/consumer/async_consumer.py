@@ -271,17 +271,19 @@ class AsyncConsumer:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return the records that are there, by partition; waits up to
         `timeout_ms` for the first of them.
+
+        What is there is decoded a piece at a time, some 2,000 records. A call that is cancelled has
+        taken none.
         """
         check_getmany(timeout_ms, max_records)
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
         left = MOST_RECORDS if max_records is None else max_records
-        while left > 0 and (
-            rows := await self._take(
-                partitions, 0 if taken else timeout_ms, left, raise_errors=not taken
-            )
-        ):
-            taken.setdefault(self._stock.partition, []).extend(rows)
+        rows = await self._take(partitions, timeout_ms, left)
+        stock, of = self._stock, named(partitions)
+        while rows:  # nothing is awaited from here on: a cancelled call would lose what it has
+            taken.setdefault(stock.partition, []).extend(rows)
             left -= len(rows)
+            rows = stock.take(left, of) if left > 0 else []
         return taken
 
     async def poll(
@@ -297,8 +299,6 @@ class AsyncConsumer:
         partitions: Collection[TopicPartition],
         timeout_ms: int | None,
         most: int,
-        *,
-        raise_errors: bool = True,
     ) -> list[ConsumerRecord]:
         """Return records of one partition; none where none came in time."""
         stock, of = self._stock, named(partitions)
@@ -312,12 +312,9 @@ class AsyncConsumer:
                 if rows := stock.take(most, of):
                     return rows
                 if (failure := stock.failure(of)) is not None:
-                    if raise_errors:
-                        raise failure
-                    return []
+                    raise failure
             left_ms = None if deadline is None else deadline.remaining_ms(core.cluster.now_ms())
-            found = await core.poll(partitions, left_ms, raise_errors=raise_errors)
-            if found is None or not (stock.is_open or raise_errors):
+            if await core.poll(partitions, left_ms) is None:
                 return []
             if rows := stock.take(most, of):
                 return rows
