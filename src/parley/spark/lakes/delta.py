@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from parley.errors import NotInstalledError
@@ -53,30 +54,37 @@ class DeltaLake(Lake["DeltaTable"]):
         table = self._open()
         if table is None:
             check_new_table(columns, self._options.partition_by)
-            return self._planned(rows, self._options.partition_by)
+            return self._planned(rows, self._options.partition_by, columns, {})
         check_features(_demands(table), self._where, stream=stream, overwrite=overwrite)
         partition_by = tuple(table.metadata().partition_columns)
         self._check_partitions(partition_by)
         check_columns(columns)
-        required = self._fit(table, columns).required
+        fitted = self._fit(table, columns)
         check_partitions(columns, partition_by)
+        known = (*columns_of(table.schema().to_json()), *fitted.added)
         app = self._options.app
         newest = None if app is None else self._mark(table, app)
-        return self._planned(rows, partition_by, required, newest)
+        configuration = table.metadata().configuration
+        return self._planned(rows, partition_by, known, configuration, fitted.required, newest)
 
     def _planned(
         self,
         rows: pa.Schema,
         partition_by: tuple[str, ...],
+        known: Sequence[Column],
+        configuration: Mapping[str, str],
         required: tuple[str, ...] = (),
         newest: int | None = None,
     ) -> Plan:
+        """`known` are the table's columns, those included that it gets first."""
         from parley.spark.lakes.files import Layout
         from parley.spark.lakes.folders import Folder
-        from parley.spark.lakes.statistics import statistics
+        from parley.spark.lakes.statistics import indexed, statistics
 
+        wanted = indexed([one for one in known if one.name not in partition_by], configuration)
+        describe = partial(statistics, wanted=wanted)
         target = self._options.own[TARGET_FILE_SIZE]
-        layout = Layout(rows, partition_by, required, target, statistics)
+        layout = Layout(rows, partition_by, required, target, describe)
         return Plan(layout, Folder(self._where, self._options.storage, open_in_store), newest)
 
     def compact_after(self, what: BatchOfQuery) -> None:
