@@ -37,6 +37,8 @@ class Query:
     schema: StructType = field(default_factory=lambda: SCHEMA)
     options: dict[str, str] = field(default_factory=dict)
     overwrite: bool = False
+    row_by_row: bool = False
+    """Whether each row is an Arrow batch of its own."""
     at: Callable[[str], None] = nothing
 
     def lake(self) -> DeltaLake:
@@ -54,7 +56,8 @@ class Query:
             return [done]
         found = []
         for slot, rows in enumerate(tasks):
-            batches = [pa.RecordBatch.from_pylist(list(rows), schema)] if rows else []
+            pieces = [[row] for row in rows] if self.row_by_row else [list(rows)] if rows else []
+            batches = [pa.RecordBatch.from_pylist(piece, schema) for piece in pieces]
             files = TaskWriter(plan.folder, plan.layout, slot).write(batches)
             found.append(
                 TaskFiles(what, files, plan.layout.partition_by, plan.folder.path, plan.made_for)

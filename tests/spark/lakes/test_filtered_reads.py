@@ -14,8 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from pyiceberg.expressions import (
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    IsNaN,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    NotNull,
+    StartsWith,
+)
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructType
 
+from parley.spark.lakes import files
+
+from .iceberg_queries import IcebergQuery, load
 from .queries import Query
 
 D = decimal.Decimal
@@ -31,10 +45,10 @@ VALUES: dict[str, tuple[str, list[Any]]] = {
     "zeros": ("double", [-0.0, 0.0]),
     "minus zero": ("double", [-0.0]),
     "infinity": ("double", [1.0, math.inf]),
-    "minus infinity": ("float", [-math.inf, 1.0]),
+    "minus infinity": ("double", [-math.inf, 1.0]),
     "nan": ("double", [1.0, math.nan, 2.0]),
     "only nan": ("double", [math.nan]),
-    "infinities and nan": ("float", [-math.inf, math.nan, math.inf]),
+    "infinities and nan": ("double", [-math.inf, math.nan, math.inf]),
     "han": ("string", ["\U00020021", "\U00020021" * 40]),
     "text": ("string", ["", "a", "short", "ü/ =%\"\\\n"]),
     "long texts": ("string", ["a" * 40, "b" * 33, "b" * 32 + "c", "short"]),
@@ -45,7 +59,7 @@ VALUES: dict[str, tuple[str, list[Any]]] = {
     "binary": ("binary", [b"", b"a", b"\xff" * 5000]),
     "decimal": ("decimal(10,2)", [D("-0.50"), D("-1234.25"), D("1.50")]),
     "wide decimal": ("decimal(38,18)", [D(f"-{'9' * 20}.{'1' * 18}"), D(f"{'8' * 20}.{'1' * 18}")]),
-    "small decimal": ("decimal(38,38)", [D(f"0.{'0' * 37}1"), D("0")]),
+    "small decimal": ("decimal(38,38)", [D(f"0.{'0' * 37}1"), D("0E-38")]),
     "date": ("date", [dt.date(1, 1, 1), dt.date(2026, 1, 2), dt.date(9999, 12, 31)]),
     "timestamp": ("timestamp", [AT.replace(tzinfo=dt.UTC), dt.datetime(1, 1, 1, tzinfo=dt.UTC)]),
     "timestamp_ntz": ("timestamp_ntz", [AT, dt.datetime(9999, 12, 31, 23, 59, 59, 999999)]),
@@ -123,13 +137,21 @@ def check_datafusion(table: Path, values: list[Any]) -> None:
         assert found == wanted, condition
 
 
+def run(query: Query, values: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a file of all values, one of each, and one with a row group of each."""
+    rows = [{"n": n, "x": value} for n, value in enumerate(values)]
+    query.run(0, [rows, *([row] for row in rows)])
+    monkeypatch.setattr(files, "ROW_GROUP_BYTES", 1)
+    query.row_by_row = True
+    query.run(1, [rows])
+
+
 @pytest.mark.parametrize(("kind", "values"), cases())
 def test_a_filtered_read_of_a_delta_table_finds_all_rows(
-    tmp_path: Path, kind: str, values: list[Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, values: list[Any]
 ) -> None:
     query = Query(tmp_path / "table", schema=schema(kind))
-    rows = [{"n": n, "x": value} for n, value in enumerate(values)]
-    query.run(0, [rows, *([row] for row in rows)])  # a file of all, and one of each
+    run(query, values, monkeypatch)
     check_pyarrow(query.table, values)
     check_datafusion(query.table, values)
     DeltaTable(query.table).create_checkpoint()
@@ -198,3 +220,43 @@ def test_a_filtered_read_of_a_wide_table_finds_all_rows(
     dataset = DeltaTable(table).to_pyarrow_dataset()
     for name in names:
         assert dataset.to_table(filter=pc.field(name) == 1).num_rows == 1, name
+
+
+def in_iceberg(kind: pa.DataType, values: list[Any]) -> list[tuple[pc.Expression, Any]]:
+    """Return what one asks of a column, as pyarrow and as pyiceberg understand it."""
+    x = pc.field("x")
+    found: list[tuple[pc.Expression, Any]] = [
+        (pc.field("n") == 0, EqualTo("n", 0)),
+        (x.is_null(), IsNull("x")),
+        (x.is_valid(), NotNull("x")),
+    ]
+    if pa.types.is_floating(kind):
+        found.append((pc.is_nan(x), IsNaN("x")))
+    for value in values:
+        if value is None or is_nan(value):
+            continue
+        one = pa.scalar(value, kind)
+        found += [
+            (x == one, EqualTo("x", value)),
+            (x < one, LessThan("x", value)),
+            (x <= one, LessThanOrEqual("x", value)),
+            (x > one, GreaterThan("x", value)),
+            (x >= one, GreaterThanOrEqual("x", value)),
+        ]
+        if pa.types.is_string(kind):
+            found.append((pc.starts_with(x, value[:3]), StartsWith("x", value[:3])))
+    return found
+
+
+@pytest.mark.parametrize(("kind", "values"), [one for one in cases() if None in one.values[1]])
+def test_a_filtered_read_of_an_iceberg_table_finds_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, values: list[Any]
+) -> None:
+    query = IcebergQuery(tmp_path, schema=schema(kind))
+    run(query, values, monkeypatch)
+    table = load(tmp_path)
+    whole = table.scan().to_arrow()
+    for ours, theirs in in_iceberg(whole.schema.field("x").type, values):
+        found = table.scan(row_filter=theirs).to_arrow()
+        wanted = sorted(whole.filter(ours).column("n").to_pylist())
+        assert sorted(found.column("n").to_pylist()) == wanted, str(theirs)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from parley.errors import ConfigError
@@ -110,16 +110,32 @@ def _metrics(file: WrittenFile, schema: Schema, properties: Mapping[str, str]) -
     from pyiceberg.io import pyarrow as of_pyiceberg
 
     assert isinstance(file.statistics, bytes)
+    footer = pq.read_metadata(io.BytesIO(file.statistics))
+    ids = of_pyiceberg.parquet_path_to_id_mapping(schema)
     try:
         found = of_pyiceberg.data_file_statistics_from_parquet_metadata(
-            pq.read_metadata(io.BytesIO(file.statistics)),
+            footer,
             stats_columns=of_pyiceberg.compute_statistics_plan(schema, dict(properties)),
-            parquet_column_mapping=of_pyiceberg.parquet_path_to_id_mapping(schema),
+            parquet_column_mapping=ids,
         )
+        for path in _unbounded(footer):
+            found.column_aggregates.pop(ids[path], None)
         return cast("dict[str, object]", found.to_serialized_dict())
     except (ValueError, OverflowError) as error:  # a bound that Python has no value for
         log.info("%s has no bounds: %s", file.path, error)
         return {"record_count": file.rows}
+
+
+def _unbounded(footer: pq.FileMetaData) -> Iterator[str]:
+    """Yield the columns that lack bounds in a row group, such as of texts that are too long for a
+    footer. pyiceberg takes the bounds of the other row groups for those of the file (0.12).
+    """
+    for group in range(footer.num_row_groups):
+        for place in range(footer.num_columns):
+            column = footer.row_group(group).column(place)
+            found = column.statistics
+            if found is None or (found.num_values and not found.has_min_max):
+                yield column.path_in_schema
 
 
 def was_taken_back(metadata: TableMetadata, made: int) -> bool:
