@@ -261,6 +261,30 @@ def test_a_task_without_rows_writes_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_struct_that_is_null_has_fields_that_are_null(tmp_path: Path) -> None:
+    """As Spark gives it: its fields are null, too, though they are said never to be."""
+    inner = pa.field("a", pa.int64(), nullable=False)
+    made = pa.StructArray.from_arrays(
+        [pa.array([None, 1])], fields=[inner], mask=pa.array([True, False])
+    )
+    schema = pa.schema(
+        [
+            ("struct", made.type),
+            ("list", pa.list_(pa.field("element", made.type, nullable=False))),
+            ("map", pa.map_(pa.string(), made.type)),
+        ]
+    )
+    starts, keys = pa.array([0, 1, 2], pa.int32()), pa.array(["k", "k"])
+    lists = pa.ListArray.from_arrays(starts, made, type=schema.field("list").type)
+    maps = pa.MapArray.from_arrays(starts, keys, made, type=schema.field("map").type)
+    batch = pa.RecordBatch.from_arrays([made, lists, maps], schema=schema)
+    (file,) = task(tmp_path, schema).write([batch])
+    assert pq.ParquetFile(tmp_path / file.path).read().to_pylist() == [
+        {"struct": None, "list": [None], "map": [("k", None)]},
+        {"struct": {"a": 1}, "list": [{"a": 1}], "map": [("k", {"a": 1})]},
+    ]
+
+
 def test_a_null_where_the_table_has_none_is_named(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"number": 1}, {"number": 2}, {"number": None}]
     batches = [

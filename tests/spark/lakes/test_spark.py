@@ -30,6 +30,9 @@ EVERY_TYPE = (
     "timestamp_micros(id * 1000001) as at", "cast(timestamp_micros(id) as timestamp_ntz) as there",
     "named_struct('a', id, 'b', array(id, null)) as nested", "map('k', id) as tags",
     "array(named_struct('x', timestamp_micros(id))) as times", "if(id = 3, null, id) as maybe",
+    "if(id = 3, null, named_struct('a', id, 'b', array(id))) as never",
+    "array(if(id = 3, null, named_struct('a', id))) as structs",
+    "map('k', if(id = 3, null, named_struct('a', id))) as inner",
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ floating point that have a NaN: their bounds are not to be trusted.
 class Layout:
     """How rows become files: the same in all tasks of a batch."""
 
-    schema: pa.Schema
+    rows: pa.Schema
     """Of the rows, partition columns included."""
     partition_by: tuple[str, ...]
     required: tuple[str, ...]
@@ -57,11 +57,36 @@ class Layout:
         return f"{self.parquet.get('compression', 'snappy')}.parquet"
 
     @property
+    def schema(self) -> pa.Schema:
+        """The rows' schema, in which all that is within columns may be null, as in a new table.
+
+        A struct that is null has fields that are null, whatever is said of them. Arrow casts such
+        rows to no schema that says so.
+        """
+        return pa.schema([field.with_type(_nullable(field.type)) for field in self.rows])
+
+    @property
     def file_schema(self) -> pa.Schema:
         """The schema of the files."""
         if self.partitions_in_files:
             return self.schema
         return pa.schema([field for field in self.schema if field.name not in self.partition_by])
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """Return a type in which everything but a map's keys may be null."""
+    if pa.types.is_map(kind):
+        key = kind.key_field.with_type(_nullable(kind.key_type))
+        return pa.map_(key, _nullable_field(kind.item_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_nullable_field(kind.value_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_nullable_field(field) for field in kind])
+    return kind
+
+
+def _nullable_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_nullable(field.type)).with_nullable(True)
 
 
 class _OpenFile:
