@@ -11,6 +11,7 @@ Each failure names its address and stage. What is tried, in order:
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -26,7 +27,7 @@ from parley.net.login import make_mechanism
 from parley.net.options import ConnectOptions
 from parley.net.probe_outcomes import ProbeOutcome, ProbeOutcomes
 from parley.net.stream import Backend, Place
-from parley.net.tls import client_tls
+from parley.net.tls import ClientTls
 from parley.protocol import ClientSettings
 from parley.schema import ApiKey
 from parley.versions import VersionRange
@@ -79,6 +80,7 @@ class Opening:
         backend: Backend | None = None,
         clock: Clock | None = None,
         probe_outcomes: ProbeOutcomes | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         options = options if options is not None else ConnectOptions()
         clock = clock if clock is not None else LoopClock()
@@ -95,7 +97,8 @@ class Opening:
         self._connection: BrokerConnection | None = None
         self._deadline_ms = clock.now_ms() + options.socket_connection_setup_timeout_ms
         self._stage = NAME_LOOKUP  # how far it has come, for the error of a deadline that passes
-        self._tls = client_tls(options)
+        self._tls = tls if tls is not None else ClientTls(options)
+        self._context: ssl.SSLContext | None = None
 
     @property
     def stage(self) -> str:
@@ -151,6 +154,7 @@ class Opening:
 
     async def _open(self) -> BrokerConnection:
         settings = self._settings()
+        self._context = self._tls.context()
         places = await self._backend.lookup(self._address)
         try:
             return await self._open_one_of(places, settings)
@@ -189,7 +193,7 @@ class Opening:
         self._connection = connection
         try:
             stream = await self._backend.connect(
-                self._address, place, connection, self._tls, self._enter
+                self._address, place, connection, self._context, self._enter
             )
             self._enter(VERSIONS)
             await connection.negotiate(stream, self._deadline_ms - self._clock.now_ms())

@@ -20,6 +20,7 @@ from parley.net.pool_plan import Lane, Open, PoolPlan, Use, Wait
 from parley.net.probe_outcomes import ProbeOutcomes
 from parley.net.shared import outcome
 from parley.net.stream import Backend
+from parley.net.tls import ClientTls
 
 MAIN_LANE = "main"
 
@@ -37,6 +38,7 @@ class Pool:
     ) -> None:
         self._options = options
         self._backend = backend
+        self._tls = ClientTls(options)
         self._clock = clock if clock is not None else LoopClock()
         self.probe_outcomes = ProbeOutcomes(options.probe_ttl_ms)
         self._plan: PoolPlan[BrokerConnection] = PoolPlan(
@@ -164,20 +166,25 @@ class Pool:
         )
 
     def _start_opening(self, key: Lane) -> None:
-        opening = Opening(
+        # The task is there first: it ends what the plan has marked, whatever opening meets.
+        task = asyncio.get_running_loop().create_task(self._open(key))
+        self._opening[key] = task
+        task.add_done_callback(lambda done: self._opening_done(key, done))
+
+    async def _open(self, key: Lane) -> BrokerConnection:
+        opening = self._stages[key] = Opening(
             key.address,
             self._options,
             backend=self._backend,
             clock=self._clock,
             probe_outcomes=self.probe_outcomes,
+            tls=self._tls,
         )
-        task = asyncio.get_running_loop().create_task(opening.open())
-        self._opening[key] = task
-        self._stages[key] = opening
-        task.add_done_callback(lambda done: self._opening_done(key, done))
+        return await opening.open()
 
     def _opening_done(self, key: Lane, task: asyncio.Task[BrokerConnection]) -> None:
-        del self._opening[key], self._stages[key]
+        del self._opening[key]
+        self._stages.pop(key, None)
         self._failures.pop(key.address, None)
         if task.cancelled():
             self._plan.given_up(key)

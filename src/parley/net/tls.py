@@ -51,6 +51,41 @@ def client_tls(options: ConnectOptions) -> ssl.SSLContext | None:
     return context
 
 
+class ClientTls:
+    """The context of one client's connections, made of its files as they are at each connection.
+
+    Files that cannot be used leave the last good context in use: who replaces a certificate and its
+    key writes twice, and connections are made meanwhile.
+    """
+
+    def __init__(self, options: ConnectOptions) -> None:
+        self._options = options
+        self._last_good: ssl.SSLContext | None = None
+        self._warned = ""
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return the context for one connection, as `client_tls` does.
+
+        Raises ConfigError where the files cannot be used and never could.
+        """
+        try:
+            context = client_tls(self._options)
+        except ConfigError as error:
+            if self._last_good is None:
+                raise
+            self._warn_once(str(error))
+            return self._last_good
+        self._last_good, self._warned = context, ""
+        return context
+
+    def _warn_once(self, text: str) -> None:
+        if text != self._warned:
+            self._warned = text
+            _log.warning(
+                "%s; connections go on with what was loaded before, until the files are whole", text
+            )
+
+
 def server_tls(
     own_pem: Secret, *, client_ca_pem: str | None = None, required: bool = False
 ) -> ssl.SSLContext:
@@ -120,8 +155,14 @@ def _load_own_pem(context: ssl.SSLContext, options: ConnectOptions) -> None:
             "ssl_certificate_pem and ssl_certfile or ssl_keyfile are given; give texts or files"
         )
     key = "" if options.ssl_key_pem is None else Secret(options.ssl_key_pem).reveal()
-    with _private_file(pem_blocks(key) + pem_blocks(options.ssl_certificate_pem or "")) as path:
-        _load_own(context, options, path, None)
+    try:
+        with _private_file(pem_blocks(key) + pem_blocks(options.ssl_certificate_pem or "")) as path:
+            _load_own(context, options, path, None)
+    except OSError as error:
+        raise ConfigError(
+            "ssl_certificate_pem needs a file for a moment, as OpenSSL reads certificates from "
+            f"files, and none can be written where TMPDIR points to ({_text(error)})"
+        ) from error
 
 
 def _load_own(
@@ -132,6 +173,7 @@ def _load_own(
         if options.ssl_certificate_pem is None
         else "ssl_certificate_pem"
     )
+    its_key = "its key" if key is None else f'ssl_keyfile="{key}"'
     missing = False
 
     def password() -> str:
@@ -147,7 +189,7 @@ def _load_own(
                 f"the private key of {name} has a password; give it as ssl_password"
             ) from None
         hint = _store_hint(certificate)
-        raise ConfigError(f"{name} or its key cannot be used ({_text(error)}){hint}") from error
+        raise ConfigError(f"{name} or {its_key} cannot be used ({_text(error)}){hint}") from error
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import tempfile
 
 import pytest
 
@@ -94,6 +95,21 @@ def test_switching_the_name_check_off_is_said_loudly(caplog: pytest.LogCaptureFi
 def test_files_that_cannot_be_used_are_named(name: str) -> None:
     with pytest.raises(ConfigError, match=rf'{name}="/nowhere/x.pem"'):
         client_tls(ConnectOptions(security_protocol="SSL", **{name: "/nowhere/x.pem"}))  # type: ignore[arg-type]
+
+
+def test_a_key_is_named_with_its_certificate() -> None:
+    files = {"ssl_certfile": "/nowhere/x.pem", "ssl_keyfile": "/nowhere/x.key"}
+    with pytest.raises(ConfigError, match=r'ssl_keyfile="/nowhere/x\.key" cannot be used'):
+        client_tls(ConnectOptions(security_protocol="SSL", **files))  # type: ignore[arg-type]
+
+
+def test_texts_need_a_place_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    with pytest.raises(ConfigError, match=r"TMPDIR points to .*No space left"):
+        client_tls(ConnectOptions(security_protocol="SSL", ssl_certificate_pem="text"))
 
 
 def test_a_key_without_a_certificate_is_refused() -> None:

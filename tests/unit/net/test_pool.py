@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 
-from parley.errors import BrokersUnreachable, NetworkError
+import parley.net.pool
+from parley.errors import BrokersUnreachable, ConfigError, NetworkError
 from parley.messages import FetchRequest, MetadataRequest
 from parley.net import (
     Address,
@@ -190,3 +195,122 @@ async def test_a_broker_that_moves_is_reached_at_its_new_address(
     assert (await pool.connection(1)).address == moved
     assert not old.is_closed  # it is a bootstrap server still
     await server.abort()
+
+
+async def test_what_fails_before_an_opening_begins_is_over_with_it(
+    pool: Pool, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is: the next caller opens again, after the pause of any failure."""
+
+    def failing(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("anything")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parley.net.pool, "Opening", failing)
+        for _ in range(2):
+            waiting = asyncio.create_task(pool.connection(1))
+            await clock.advance(1_000)
+            with pytest.raises(RuntimeError, match="anything"):
+                await waiting
+    waiting = asyncio.create_task(pool.connection(1))
+    await clock.advance(1_000)
+    assert not (await waiting).is_closed
+
+
+class LeavesTlsOut:
+    """A network in memory that is connected to without the TLS that is asked for."""
+
+    def __init__(self, network: MemoryBackend) -> None:
+        self._network = network
+        self.contexts: list[object] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._network, name)
+
+    async def connect(
+        self, address: Any, place: Any, receiver: Any, tls: object, entered: Any
+    ) -> Any:
+        self.contexts.append(tls)
+        return await self._network.connect(address, place, receiver, None, entered)
+
+
+@pytest.fixture
+def without_tls(network: MemoryBackend) -> LeavesTlsOut:
+    return LeavesTlsOut(network)
+
+
+@pytest.fixture
+async def of_files(
+    without_tls: LeavesTlsOut,
+    clock: ManualClock,
+    broker: Broker,
+    options: ConnectOptions,
+    tmp_path: Path,
+) -> AsyncIterator[tuple[Pool, Path, Path]]:
+    """A pool whose certificate and key are files, and these files, empty."""
+    certificate, key = tmp_path / "own.pem", tmp_path / "own.key"
+    certificate.touch()
+    key.touch()
+    files = {"ssl_certfile": str(certificate), "ssl_keyfile": str(key)}
+    secured = replace(options, security_protocol="SSL", **files)  # type: ignore[arg-type]
+    made = Pool(secured, backend=without_tls, clock=clock, rng=lambda: 0.5)
+    made.update_nodes({1: BROKER})
+    yield made, certificate, key
+    await made.close()
+
+
+async def test_files_that_are_no_certificates_yet_are_read_again(
+    of_files: tuple[Pool, Path, Path], clock: ManualClock
+) -> None:
+    pool, certificate, key = of_files
+    for _ in range(2):
+        waiting = asyncio.create_task(pool.connection(1))
+        await clock.advance(1_000)
+        with pytest.raises(ConfigError, match=r"own\.pem"):
+            await waiting
+    own = trustme.CA().issue_cert("client")
+    own.cert_chain_pems[0].write_to_path(certificate)
+    own.private_key_pem.write_to_path(key)
+    waiting = asyncio.create_task(pool.connection(1))
+    await clock.advance(1_000)
+    assert not (await waiting).is_closed
+
+
+async def test_a_certificate_is_replaced_under_way(
+    of_files: tuple[Pool, Path, Path],
+    clock: ManualClock,
+    network: MemoryBackend,
+    without_tls: LeavesTlsOut,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Connections go on with the last good one; each new trouble is said once, with its files."""
+    pool, certificate, key = of_files
+    authority = trustme.CA()
+
+    async def reconnect() -> None:
+        if network.streams:
+            network.streams[-1].cut()
+        waiting = asyncio.create_task(pool.connection(1))
+        await clock.advance(1_000)
+        assert not (await waiting).is_closed
+
+    def warnings() -> list[str]:
+        return [one.message for one in caplog.records if one.levelno == logging.WARNING]
+
+    for said in (2, 4):
+        own = authority.issue_cert("client")
+        own.cert_chain_pems[0].write_to_path(certificate)
+        own.private_key_pem.write_to_path(key)
+        await reconnect()
+        certificate.unlink()
+        await reconnect()
+        await reconnect()
+        authority.issue_cert("client").cert_chain_pems[0].write_to_path(certificate)
+        await reconnect()
+        await reconnect()
+        assert len(warnings()) == said, warnings()
+    assert all(f'"{certificate}"' in text and f'"{key}"' in text for text in warnings())
+    assert "MISMATCH" in warnings()[-1].upper()
+    first, second = set(without_tls.contexts[:5]), set(without_tls.contexts[5:])
+    assert len(first) == len(second) == 1
+    assert first != second
