@@ -102,7 +102,7 @@ def test_a_result_can_be_waited_for_and_the_wait_ended(cluster: LocalCluster, to
 
 
 def test_serializers_interceptors_and_a_partitioner_of_ones_own(
-    cluster: LocalCluster, topic: str
+    cluster: LocalCluster, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     acknowledged: list[tuple[int, str | None]] = []
 
@@ -110,6 +110,8 @@ def test_serializers_interceptors_and_a_partitioner_of_ones_own(
         def on_send(self, record):
             if record.value == "broken":
                 raise RuntimeError("not the record's fault")
+            if record.value == "forgotten":
+                return None
             return record._replace(value=f"{record.value}!")
 
         def on_acknowledgement(self, metadata, error):
@@ -133,12 +135,14 @@ def test_serializers_interceptors_and_a_partitioner_of_ones_own(
     with producer(cluster, **options) as sending:
         assert sending.produce(topic, "a", 7).result().partition == PARTITIONS - 1
         sending.produce(topic, "broken").result()
+        sending.produce(topic, "forgotten").result()
         sending.produce(topic, "b", partition=0).result()
         with pytest.raises(ConfigError, match=r"partitioner returned 99 .*3 partitions"):
             sending.produce(topic, "c", "nowhere")
     assert asked[0] == (topic, b"7", [0, 1, 2], [0, 1, 2])
-    assert sorted(committed(cluster, topic)) == [b"a!", b"b!", b"broken"]
-    assert sorted(acknowledged) == [(0, None), (2, None), (2, None)]
+    assert "interceptor Marking returned None (NoneType), not a Prod" in caplog.text
+    assert sorted(committed(cluster, topic)) == [b"a!", b"b!", b"broken", b"forgotten"]
+    assert sorted(acknowledged) == [(-1, "ConfigError"), (0, None), *[(2, None)] * 3]
 
 
 def test_records_of_a_transaction_appear_together_or_not_at_all(

@@ -235,8 +235,18 @@ class ProducerCore:
         unheld: bool = False,
     ) -> Taken | None:
         """Put a record into its topic's chunk; None where that has to be waited for. `unheld`:
-        nobody holds its acknowledgement. Raises for what the topic's leaders cannot store.
+        nobody holds its acknowledgement. Raises for what the topic's leaders cannot store, and what
+        the partitioner raises.
         """
+        try:
+            return self._take(record, parts, callback, unheld=unheld)
+        except Exception as error:
+            self.not_taken(record, error)
+            raise
+
+    def _take(
+        self, record: ProducerRecord, parts: Checked, callback: OnDelivery | None, *, unheld: bool
+    ) -> Taken | None:
         writer, topic = self.writer, record.topic
         plan = writer.plan(topic)
         if plan is None:
@@ -268,17 +278,15 @@ class ProducerCore:
         """Put a record into its topic's chunk, after waiting for topic and room. Raises the topic's
         error, and BufferExhaustedError; then the record is not taken. Neither is it when cancelled.
         """
-        try:
-            while True:
-                taken = self.take(record, parts, callback)
-                if taken is not None:
-                    return taken
+        while (taken := self.take(record, parts, callback)) is None:
+            try:
                 await self.writer.wait_for_room(record.topic, record.partition, parts[3])
                 if self.closed:
                     raise closed_error()
-        except Exception as error:
-            self.not_taken(record, error)
-            raise
+            except Exception as error:
+                self.not_taken(record, error)
+                raise
+        return taken
 
     def take_now(self, record: ProducerRecord, parts: Checked) -> None:
         """Put a record into its topic's chunk without waiting. Raises BufferExhaustedError."""

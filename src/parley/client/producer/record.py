@@ -42,8 +42,8 @@ class ProducerRecord(NamedTuple):
 class ProducerInterceptor(Protocol):
     """Sees each record of a producer, and what became of it (KIP-42).
 
-    Both methods run in the thread, or in the loop, that sends; what they raise is logged, and
-    changes nothing.
+    Both methods run in the thread, or in the loop, that sends. What they raise, or `on_send`
+    returns that is no ProducerRecord, is logged, and changes nothing.
     """
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
@@ -59,9 +59,19 @@ def intercepted(
     """Return what interceptors make of a record, each of what the one before made."""
     for interceptor in interceptors:
         try:
-            record = interceptor.on_send(record)
+            changed = interceptor.on_send(record)
         except Exception:
             log.exception("an interceptor's on_send raised; its record is sent as it was")
+            continue
+        if isinstance(changed, ProducerRecord):
+            record = changed
+        else:
+            log.error(
+                "on_send of the interceptor %s returned %s, not a ProducerRecord; its record is "
+                "sent as it was",
+                type(interceptor).__name__,
+                shown(changed),
+            )
     return record
 
 
