@@ -8,7 +8,6 @@ errors that say what to do. Redirects are not followed: they would show credenti
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import socket
 import ssl
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit
 from parley.errors import ConfigError, NetworkError, RequestTimedOut, printable
 from parley.net.address import Address
 from parley.net.failures import NAME_LOOKUP, REQUEST, TLS
+from parley.net.shared import result_of
 from parley.net.tls import trusting_context
 
 T = TypeVar("T")
@@ -132,7 +132,7 @@ async def in_thread(call: Callable[[], T]) -> T:
             pending.set_result(found)
 
     threading.Thread(target=run, name="parley-http", daemon=True).start()
-    return await asyncio.shield(asyncio.wrap_future(pending))
+    return await result_of(pending)
 
 
 def connection_to(

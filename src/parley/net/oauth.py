@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER without the user's code: from a token endpoint (KIP-768), or a file.
+"""Tokens for OAUTHBEARER: from a token endpoint (KIP-768), a file, or a function of the user's.
 
 A token is fetched when a connection logs in and used for further logins until 80 % of its life is
 over, as Java's clients do (`sasl.login.refresh.window.factor`). Logins at the same time share one
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import http.client
+import inspect
 import json
 import re
 import ssl
@@ -23,7 +24,9 @@ from pathlib import Path
 from urllib.parse import quote_plus, urlsplit
 
 from parley.errors import AuthenticationError, ConfigError, NetworkError
-from parley.net.http_client import connection_to, read_bounded
+from parley.net.http_client import connection_to, in_thread, read_bounded
+from parley.net.options import TokenProvider
+from parley.net.shared import outcome, result_of
 from parley.types import Json, Secret
 
 TOKEN_ENDPOINT = "token endpoint"
@@ -114,14 +117,22 @@ class EndpointTokens:
         with self._lock:
             if self._token is not None and self._now_s() < self._fresh_until_s:
                 return self._token
-            if self._pending is None:
-                self._pending = Future()
-                # A thread of its own: the loop's executor must not be held up by a slow server.
-                threading.Thread(
-                    target=self._fetch, args=(self._pending,), name="parley-token", daemon=True
-                ).start()
             pending = self._pending
-        return await asyncio.shield(asyncio.wrap_future(pending))
+            if pending is None:
+                pending = Future()
+                # A thread of its own: the loop's executor must not be held up by a slow server.
+                thread = threading.Thread(
+                    target=self._fetch, args=(pending,), name="parley-token", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the process has as many as it may
+                    raise NetworkError(
+                        f"the token endpoint {self.endpoint.place} was not asked: {error}",
+                        stage=TOKEN_ENDPOINT,
+                    ) from None
+                self._pending = pending
+        return await result_of(pending)
 
     def _fetch(self, pending: Future[Secret]) -> None:
         try:
@@ -151,6 +162,30 @@ class EndpointTokens:
                     raise
             self._pause(backoff_ms / 1000)
             backoff_ms = max(1.0, backoff_ms) * 2
+
+
+class FunctionTokens:
+    """A token provider that calls a function which may block, in a thread of its own.
+
+    Logins at the same time share one call: the function need not be ready for several.
+    """
+
+    def __init__(self, function: TokenProvider) -> None:
+        self._function = function
+        self._pending: asyncio.Task[Secret | str] | None = None
+
+    async def __call__(self) -> Secret | str:
+        """Return what the function returns, and awaits where it is to be. Raises what it does."""
+        loop, task = asyncio.get_running_loop(), self._pending
+        if task is None or task.done() or task.get_loop() is not loop:
+            task = self._pending = loop.create_task(self._called())
+            # retrieved: those who wait for it get it too
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await outcome(task)
+
+    async def _called(self) -> Secret | str:
+        given = await in_thread(self._function)
+        return await given if inspect.isawaitable(given) else given
 
 
 @dataclass(frozen=True, slots=True)

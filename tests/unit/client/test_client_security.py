@@ -17,6 +17,7 @@ from parley.client.options.client_options import ClientOptions
 from parley.client.options.jaas import UnsecuredToken, parse_jaas
 from parley.errors import ConfigError
 from parley.net import ConnectOptions
+from parley.net.oauth import FunctionTokens
 from parley.net.tls import client_tls
 from parley.types import Secret
 
@@ -295,3 +296,20 @@ class TestPem:
     def test_texts_without_certificates(self) -> None:
         with pytest.raises(ConfigError, match="no PEM block"):
             client_tls(of(security__protocol="SSL", ssl__truststore__certificates="/ca.pem"))
+
+
+def test_a_token_function_runs_in_a_thread_unless_it_waits_by_itself() -> None:
+    async def waiting() -> str:
+        return "token"
+
+    class Waiting:
+        async def __call__(self) -> str:
+            return "token"
+
+    for given, in_a_thread in ((waiting, False), (Waiting(), False), (lambda: "token", True)):
+        made = of(
+            security__protocol="SASL_SSL",
+            sasl__mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=given,
+        )
+        assert isinstance(made.sasl_token_provider, FunctionTokens) is in_a_thread

@@ -5,6 +5,7 @@ and what each failure says.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import ssl
 import threading
@@ -16,7 +17,13 @@ import pytest
 import trustme
 
 from parley.errors import AuthenticationError, ConfigError, KafkaError, NetworkError
-from parley.net.oauth import MAX_ANSWER_BYTES, EndpointTokens, FileToken, TokenEndpoint
+from parley.net.oauth import (
+    MAX_ANSWER_BYTES,
+    EndpointTokens,
+    FileToken,
+    FunctionTokens,
+    TokenEndpoint,
+)
 from parley.types import Secret
 
 from ...token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, jwt
@@ -251,3 +258,72 @@ def assert_clean(error: KafkaError) -> None:
     shown = f"{error} {error!r} {error.__cause__} {error.__context__}"
     assert "canary" not in shown
     assert CLIENT_SECRET not in shown
+
+
+async def test_a_function_that_blocks_holds_nobody_up_and_is_called_once_at_a_time() -> None:
+    called, go, threads = threading.Event(), threading.Event(), list[int]()
+
+    def slowly() -> str:
+        threads.append(threading.get_ident())
+        called.set()
+        assert go.wait(60)
+        return f"token {len(threads)}"
+
+    source = FunctionTokens(slowly)
+    logins = [asyncio.ensure_future(source()) for _ in range(5)]
+    await asyncio.to_thread(called.wait, 60)  # the loop goes on meanwhile
+    logins[0].cancel()
+    await asyncio.sleep(0)
+    go.set()
+    found = await asyncio.gather(*logins, return_exceptions=True)
+    assert isinstance(found[0], asyncio.CancelledError)
+    assert found[1:] == ["token 1"] * 4
+    assert await source() == "token 2"
+    assert threading.get_ident() not in threads
+
+
+async def test_a_function_may_return_what_is_to_be_awaited() -> None:
+    async def token(text: str) -> str:
+        return text
+
+    assert await FunctionTokens(lambda: token("awaited"))() == "awaited"
+
+
+async def test_a_failure_that_nobody_waits_for_any_more_is_not_reported() -> None:
+    asked, go, reported = threading.Event(), threading.Event(), list[object]()
+
+    def refusing(handler: BaseHTTPRequestHandler) -> None:
+        asked.set()
+        assert go.wait(60)
+        handler.send_error(401)
+
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: reported.append(what))
+    with TokenServer(answers=[refusing]) as server:
+        source = tokens(server.url)
+        login = asyncio.ensure_future(source())
+        await asyncio.to_thread(asked.wait, 60)
+        login.cancel()
+        await asyncio.gather(login, return_exceptions=True)
+        go.set()
+        for thread in threading.enumerate():
+            if thread.name == "parley-token":
+                await asyncio.to_thread(thread.join, 60)
+        await asyncio.sleep(0)  # what the thread told the loop
+        del login
+        gc.collect()
+    assert reported == []
+
+
+async def test_where_no_thread_can_be_begun_the_next_login_asks_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with TokenServer() as server:
+        source = tokens(server.url)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", full)
+            with pytest.raises(NetworkError, match=r"was not asked: can't start"):
+                await source()
+        assert await asyncio.wait_for(source(), 60)

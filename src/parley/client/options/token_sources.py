@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ssl
+from inspect import iscoroutinefunction
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from parley.client.options.jaas import JaasLogin, UnsecuredToken
 from parley.client.options.security import SecurityOptions
 from parley.errors import ConfigError
-from parley.net.oauth import DEFAULT_TIMEOUT_MS, EndpointTokens, FileToken, TokenEndpoint
+from parley.net.oauth import (
+    DEFAULT_TIMEOUT_MS,
+    EndpointTokens,
+    FileToken,
+    FunctionTokens,
+    TokenEndpoint,
+)
 from parley.net.options import TokenProvider
 
 _HANDLERS = ("OAuthBearerLoginCallbackHandler", "OAuthBearerUnsecuredLoginCallbackHandler")
@@ -30,7 +37,9 @@ def token_provider(
                 "sasl_oauth_token_provider and sasl_oauthbearer_token_endpoint_url are "
                 "given; give one"
             )
-        return given
+        call = getattr(given, "__call__", None)  # noqa: B004 - of an object, to look at it
+        waits_by_itself = iscoroutinefunction(given) or iscoroutinefunction(call)
+        return given if waits_by_itself else FunctionTokens(given)
     if url is not None:
         return _from_url(url, options, jaas or JaasLogin("none"), endpoint_tls)
     handler = (options.sasl_login_callback_handler_class or _HANDLERS[0]).rpartition(".")[2]
