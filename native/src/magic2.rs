@@ -156,18 +156,18 @@ pub fn cuts(header: &Header, plain: &[u8], most: usize) -> Result<Vec<Piece>, Fa
         let (offset, headers) = record(header, plain, &mut pos, &mut nothing).map_err(|flaw| flaw.at_record(index))?;
         let headers = headers as usize;
         if piece.records == most || headers > MAX_SPAN_HEADERS - piece.headers {
-            pieces.push(piece);
+            pieces.push(Piece { passed, ..piece });
             piece = Piece { start: before, ..Piece::default() };
         }
         passed = passed.max(offset.saturating_add(1));
         piece.records += 1;
         piece.headers += headers;
-        (piece.end, piece.passed) = (pos, passed);
+        piece.end = pos;
     }
     if pos != plain.len() && header.count > 0 {
         return Err(flaw(Kind::Count, "bytes are left over after the last record").into());
     }
-    pieces.push(piece);
+    pieces.push(Piece { passed, ..piece });
     Ok(pieces)
 }
 

@@ -79,6 +79,13 @@ def test_the_pieces_have_all_records(kernel: Kernel, magic: int, codec: int, mos
     assert [position for _, position in found] == [some[-1].offset + 1 for some, _ in found]
 
 
+def test_a_batch_without_records_is_one_piece_that_passes_nothing(kernel: Kernel) -> None:
+    data = batch(b"", 0)
+    plain, spans = kernel.cut_batch(data, 0, len(data), EVERYTHING, 1)
+    assert bytes(plain) == data
+    assert array("q", bytes(spans)).tolist() == [0, len(data), -(2**63), -1]
+
+
 @pytest.mark.parametrize(("magic", "codec"), [(1, 1), (2, 0), (2, 4)])
 def test_log_append_time_is_kept(kernel: Kernel, magic: int, codec: int) -> None:
     data, rows = made(magic, codec, log_append_time_ms=5_555)
