@@ -169,6 +169,24 @@ def test_with_share_prefetch_the_next_records_are_acquired_meanwhile(rounds: Rou
     assert rounds.rows(rounds.join(), 1_000) == []  # all were accepted
 
 
+@pytest.mark.parametrize("timeout_ms", [0, 1_500])
+def test_the_callback_hears_of_acknowledgements_that_the_end_leaves_unanswered(
+    rounds: Rounds, timeout_ms: int
+) -> None:
+    heard: list[tuple[dict[TopicPartition, tuple[int, ...]], str]] = []
+    consumer = rounds.join(**EXPLICIT)
+    consumer.set_acknowledgement_commit_callback(
+        lambda offsets, error: heard.append((offsets, str(error)))
+    )
+    rounds.write(3)
+    (records,) = rounds.time.run(consumer.getmany(timeout_ms=1_000)).values()
+    for record in records:
+        consumer.acknowledge(record)
+    rounds.cluster.faults.drop("ShareAcknowledge", times=-1)
+    rounds.time.run(consumer.close(timeout_ms=timeout_ms))
+    assert heard == [({TP: (0, 1, 2)}, "the consumer was closed before a broker had answered")]
+
+
 def test_what_was_acquired_meanwhile_is_released_at_the_end(rounds: Rounds) -> None:
     consumer = rounds.join(share_prefetch=True)
     rounds.write(5)

@@ -1,7 +1,7 @@
 """Consumers of share groups (KIP-932), asynchronous and blocking.
 
 Map: `async_consumer` and `consumer` have one `core`, which polls and takes what becomes of records;
-`exchange` sends one request at a time to each broker; `fetched` decodes what came, and `hand_out`
-gives it to the application, as records or in batches.
+`exchange` sends one request at a time to each of the `brokers`; `fetched` decodes what came, and
+`hand_out` gives it to the application, as records or in batches.
 `options` and, for type checkers, `option_values`.
 """

@@ -23,7 +23,6 @@ from parley.client.group.share.reactions import SessionReaction, after_session_e
 from parley.client.group.share.session import (
     ENDING,
     Request,
-    ShareSession,
     TopicIdPartition,
     next_request,
 )
@@ -34,9 +33,10 @@ from parley.client.group.share.wire import (
     fetch_request,
     renewing,
 )
+from parley.client.share.brokers import Broker, Where
 from parley.client.share.fetched import Row, SharedFetch
 from parley.client.share.options import ShareConsumerOptions
-from parley.errors import KafkaError, NetworkError, UnsupportedVersionError, broker_error
+from parley.errors import KafkaError, NetworkError, UnsupportedVersionError
 from parley.messages import ShareAcknowledgeResponse, ShareFetchResponse
 from parley.net import BrokerConnection, Deadline as ClockDeadline
 from parley.types import TopicPartition
@@ -50,20 +50,6 @@ FAREWELL_MS = 1_000
 _numbers = itertools.count(1)
 Partitions = Mapping[TopicIdPartition, TopicPartition]
 Answered = ShareFetchResponse.PartitionData | ShareAcknowledgeResponse.PartitionData
-
-
-class Broker:
-    """A broker, the session with it, and the request that is under way."""
-
-    def __init__(self, node_id: int) -> None:
-        self.node_id = node_id
-        self.session = ShareSession()
-        self.task: asyncio.Task[None] | None = None
-        self.request: Request | None = None
-        self.failures = 0
-        self.last_asked = 0
-        self.lost_by: KafkaError | None = None
-        """Why the session before is over."""
 
 
 class ShareExchange:
@@ -181,7 +167,7 @@ class ShareExchange:
         except KafkaError as error:
             delay_ms = self._failed(broker, dues, error)
         except asyncio.CancelledError:
-            self._settle(dues, NetworkError("the consumer was closed before a broker had answered"))
+            self._settle(dues, _unanswered())
             raise
         finally:
             self._in_flight -= bool(dues)
@@ -208,7 +194,7 @@ class ShareExchange:
         allowed = allowed_versions(options.share_acquire_mode == RECORD_LIMIT)
         timeout_ms = cluster.options.request_timeout_ms + options.fetch_max_wait_ms
         reply = await cluster.ask(conn, message, timeout_ms, allowed)
-        answer, where = reply.message, _Where("SHARE_FETCH", reply.version, str(conn.address))
+        answer, where = reply.message, Where("SHARE_FETCH", reply.version, str(conn.address))
         if answer.error_code:
             raise where.error(answer.error_code, answer.error_message)
         session.fetched(wanted.keys())
@@ -250,7 +236,7 @@ class ShareExchange:
         message, renews = acknowledge_request(self._who, epoch, dues), renewing(dues)
         timeout_ms = cluster.options.request_timeout_ms
         reply = await cluster.ask(conn, message, timeout_ms, allowed_versions(renews))
-        answer, where = reply.message, _Where("SHARE_ACKNOWLEDGE", reply.version, str(conn.address))
+        answer, where = reply.message, Where("SHARE_ACKNOWLEDGE", reply.version, str(conn.address))
         if answer.error_code:
             raise where.error(answer.error_code, answer.error_message)
         broker.session.acknowledged()
@@ -365,6 +351,9 @@ class ShareExchange:
                 await asyncio.gather(*(self._end(broker) for broker in self._brokers.values()))
         except TimeoutError:
             log.info("share group %s: the sessions end by themselves", self._who.group_id)
+            for broker in self._brokers.values():  # those that there was no time to ask
+                _, unsent = self._book.take(broker.node_id, -1)
+                self._settle(unsent, _unanswered())
         self._brokers, self._led = {}, None
         self.fetched.clear()
 
@@ -379,23 +368,11 @@ class ShareExchange:
             await self._acknowledge(broker, ENDING, said)
         except KafkaError as error:
             self._settle(said, error)
+        except asyncio.CancelledError:
+            self._settle(said, _unanswered())
+            raise
         self._end_session(broker, None)
 
 
-class _Where:
-    """Where errors of one answer come from."""
-
-    def __init__(self, api: str, version: int, broker: str) -> None:
-        self.api, self.version, self.broker = api, version, broker
-
-    def error(self, code: int, text: str | None, tp: TopicPartition | None = None) -> KafkaError:
-        """Return the exception for a code of that answer."""
-        return broker_error(
-            code,
-            text,
-            topic=tp.topic if tp is not None else None,
-            partition=tp.partition if tp is not None else None,
-            api=self.api,
-            version=self.version,
-            broker=self.broker,
-        )
+def _unanswered() -> KafkaError:
+    return NetworkError("the consumer was closed before a broker had answered")
