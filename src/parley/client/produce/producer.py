@@ -221,6 +221,8 @@ class Producer:
     async def hand_over_in_turn(self, batches: list[OutBatch], options: ProduceOptions) -> None:
         """The same, after waiting for the turn."""
         async with self.sender.lock:
+            for batch in batches:  # what was given up meanwhile takes no sequences
+                self.sender.check_wanted(batch)
             self._set_limits(options)
             self._number(batches, options)
             await self._add(batches)

@@ -74,14 +74,18 @@ class Sender:
     def add(self, batches: Iterable[OutBatch]) -> None:
         """Queue batches behind those before them. Call with the lock held."""
         for batch in batches:
-            if self._closed or batch.call.error is not None:
-                raise batch.call.error or closed_error()
+            self.check_wanted(batch)
             self.memory.take(batch)
             batch.call.opened()
             log = self.log(batch.tp)
             log.add(batch)
             self._ready.touch(log)
         self.kick_soon()
+
+    def check_wanted(self, batch: OutBatch) -> None:
+        """Raise why a batch is not to be sent any more, if so."""
+        if self._closed or batch.call.error is not None:
+            raise batch.call.error or closed_error()
 
     async def settled(self, call: ProduceCall) -> None:
         """Return when a call has all its acknowledgements, or an error."""

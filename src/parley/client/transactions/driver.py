@@ -90,6 +90,7 @@ class TransactionDriver:
             deadline, writer = self._cluster.deadline(), self._writer()
 
             async def attempt(conn: BrokerConnection) -> None:
+                self._txn.check_writing()  # an abort may have begun since the last attempt
                 await add_partitions(self._cluster, conn, writer, missing, deadline)
 
             await self._at_coordinator("adding partitions to a transaction", deadline, attempt)
@@ -108,9 +109,11 @@ class TransactionDriver:
         )
 
         async def enrol(conn: BrokerConnection) -> None:
+            self._txn.check_writing()
             await add_offsets(cluster, conn, writer, group_id, deadline)
 
         async def commit(conn: BrokerConnection) -> None:
+            self._txn.check_writing()
             await commit_offsets(cluster, conn, writer, group, offsets, deadline)
 
         self._txn.adding()

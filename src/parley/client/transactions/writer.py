@@ -56,6 +56,8 @@ class TransactionWriter(Producer):
 
     async def in_doubt(self) -> bool:
         """Return, with no request under way, whether an unacknowledged record may be in a log."""
+        async with self.sender.lock:
+            pass  # whoever was adding partitions, or waited for that turn, has given up
         await self.sender.quiet()
         return any(log.in_doubt for log in self.sender.logs.values())
 

@@ -1,0 +1,121 @@
+"""How a transaction ends while something of it is still under way, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from parley import AsyncProducer
+from parley.client import AsyncClient
+from parley.devcluster import AsyncLocalCluster
+from parley.errors import KafkaError
+from parley_laboratory.virtual import VirtualTime
+
+NAME, TOPIC = "tx", "t"
+ROWS = pa.table({"value": ["x"]})
+
+
+class Ends:
+    """A cluster of one broker of a release, with a topic of one partition, and a client of it."""
+
+    def __init__(self, release: str) -> None:
+        self.time = VirtualTime(1)
+        self.cluster = AsyncLocalCluster(
+            1, release, clock=self.time.clock, seed=1, backend=self.time.network
+        )
+        self.time.run(self.cluster.start())
+        self.cluster.create_topic(TOPIC, 1)
+        self.client = AsyncClient(
+            bootstrap_servers=self.cluster.bootstrap_servers,
+            backend=self.time.network,
+            clock=self.time.clock,
+            rng=self.time.rng,
+        )
+
+    def state(self) -> str:
+        """Return what the coordinator says of the transaction."""
+        return str(self.cluster.transactions()[NAME].state.value)
+
+    def now_ms(self) -> int:
+        """Return the time."""
+        return self.time.clock.now_ms()
+
+    async def producer(self) -> AsyncProducer:
+        """Return a producer that has committed a record."""
+        made = await AsyncProducer(self.client, transactional_id=NAME).start()
+        async with made.transaction():
+            await made.send_and_wait(TOPIC, b"first")
+        await self.time.clock.sleep_ms(1_000)  # the markers are written
+        return made
+
+    def close(self) -> None:
+        """End everything."""
+        self.time.run(self.client.close())
+        self.time.run(self.cluster.close())
+        self.time.close()
+
+
+@pytest.fixture
+def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    made = Ends(request.param)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("ends", ["3.9"], indirect=True)
+@pytest.mark.parametrize("rest_ms", [0, 5_000])
+def test_an_abort_ends_the_attempts_to_add_partitions(ends: Ends, rest_ms: int) -> None:
+    def asked() -> int:
+        return len(ends.cluster.requests("AddPartitionsToTxn"))
+
+    async def work() -> None:
+        producer = await ends.producer()
+        ends.cluster.create_topic("other", 1)
+        await producer.partitions_for("other")
+        ends.cluster.faults.fail("AddPartitionsToTxn", "CONCURRENT_TRANSACTIONS")
+        await producer.begin_transaction()
+        await producer.send("other", b"discarded")
+        before = asked()
+        while asked() == before:
+            await ends.time.clock.sleep_ms(1)
+        await producer.abort_transaction()
+        await ends.time.clock.sleep_ms(rest_ms)
+        assert ends.state() == "CompleteCommit", "the coordinator has not heard of this one"
+        async with producer.transaction():
+            await producer.send_and_wait(TOPIC, b"next")
+        assert asked() == before + 2, "one failed, and one is of the next transaction"
+        await producer.close()
+
+    ends.time.run(work())
+
+
+@pytest.mark.parametrize("ends", ["3.9", "4.1"], indirect=True)
+@pytest.mark.parametrize("waits", [True, False], ids=["waits", "has not begun"])
+def test_what_an_abort_keeps_from_its_turn_takes_no_sequences_of_the_next_transaction(
+    ends: Ends, waits: bool
+) -> None:
+    async def work() -> None:
+        producer = await ends.producer()
+        transactions = producer._core.transactions
+        assert transactions is not None
+        await producer.begin_transaction()
+        late = await producer.send(TOPIC, b"discarded")
+        if waits:
+            async with transactions._writer.sender.lock:
+                producer._core.writer.hand_over_all()
+                await asyncio.sleep(0)
+                aborting = asyncio.ensure_future(producer.abort_transaction())
+                await ends.time.clock.sleep_ms(100)
+            await aborting
+        else:
+            producer._core.writer.hand_over_all()
+            await producer.abort_transaction()
+        assert isinstance(late.exception(), KafkaError)
+        async with producer.transaction():
+            await producer.send_and_wait(TOPIC, b"next")
+        await producer.close()
+
+    ends.time.run(work())
