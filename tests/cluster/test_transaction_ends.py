@@ -10,8 +10,10 @@ import pytest
 
 from parley import AsyncProducer
 from parley.client import AsyncClient
+from parley.client.transactions.state import State
 from parley.devcluster import AsyncLocalCluster
-from parley.errors import KafkaError
+from parley.devcluster.faults.faults import EVERY_TIME
+from parley.errors import KafkaError, RequestTimedOut
 from parley_laboratory.virtual import VirtualTime
 
 NAME, TOPIC = "tx", "t"
@@ -117,5 +119,90 @@ def test_what_an_abort_keeps_from_its_turn_takes_no_sequences_of_the_next_transa
         async with producer.transaction():
             await producer.send_and_wait(TOPIC, b"next")
         await producer.close()
+
+    ends.time.run(work())
+
+
+@pytest.mark.parametrize(
+    ("ends", "left", "timeout_ms", "most_ms"),
+    [
+        ("4.1", "CompleteAbort", 1_000, 100),  # the marker's epoch fences what comes late
+        ("4.1", "CompleteAbort", 0, 100),
+        ("4.1", "CompleteAbort", None, 100),
+        ("3.9", "Ongoing", 2_000, 2_100),
+        ("3.9", "Ongoing", 0, 1_100),
+        ("3.9", "Ongoing", None, 10_100),
+    ],
+    indirect=["ends"],
+)
+def test_closing_waits_no_longer_than_it_may_for_a_silent_leader(
+    ends: Ends, left: str, timeout_ms: int | None, most_ms: int
+) -> None:
+    async def work() -> None:
+        producer = await ends.producer()
+        await producer.begin_transaction()
+        await producer.send_and_wait(TOPIC, b"written")
+        ends.cluster.faults.drop("Produce", times=EVERY_TIME)
+        lost = await producer.send(TOPIC, b"unanswered")
+        await ends.time.clock.sleep_ms(300)
+        began_ms = ends.now_ms()
+        await producer.close(timeout_ms)
+        assert ends.now_ms() - began_ms <= most_ms
+        assert lost.in_doubt
+        await ends.time.clock.sleep_ms(1_000)
+        assert ends.state() == left
+
+    ends.time.run(work())
+
+
+@pytest.mark.parametrize(
+    ("ends", "left", "most_ms"),
+    [("4.1", "CompleteAbort", 100), ("3.9", "Ongoing", 10_100)],
+    indirect=["ends"],
+)
+def test_a_producer_of_rows_closes_in_time_too(ends: Ends, left: str, most_ms: int) -> None:
+    async def work() -> None:
+        await ends.client.start()
+        producer = await ends.client.transactions.producer(NAME).start()
+        await producer.begin_transaction()
+        await producer.produce(TOPIC, ROWS)
+        ends.cluster.faults.drop("Produce", times=EVERY_TIME)
+        writing = asyncio.ensure_future(producer.produce(TOPIC, ROWS))
+        await ends.time.clock.sleep_ms(300)
+        began_ms = ends.now_ms()
+        await producer.close()
+        assert ends.now_ms() - began_ms <= most_ms
+        assert isinstance((await asyncio.gather(writing, return_exceptions=True))[0], KafkaError)
+        await ends.time.clock.sleep_ms(1_000)
+        assert ends.state() == left
+
+    ends.time.run(work())
+
+
+@pytest.mark.parametrize("ends", ["4.1"], indirect=True)
+def test_an_abort_that_is_not_over_in_time_may_be_asked_again(ends: Ends) -> None:
+    async def work() -> None:
+        client = AsyncClient(
+            bootstrap_servers=ends.cluster.bootstrap_servers,
+            backend=ends.time.network,
+            clock=ends.time.clock,
+            default_api_timeout_ms=5_000,
+        )
+        async with client, client.transactions.producer(NAME) as producer:
+            await producer.begin_transaction()
+            await producer.produce(TOPIC, ROWS)
+            ends.cluster.faults.drop("Produce")
+            writing = asyncio.ensure_future(producer.produce(TOPIC, ROWS))
+            await ends.time.clock.sleep_ms(300)
+            began_ms = ends.now_ms()
+            with pytest.raises(RequestTimedOut, match="abort_transaction may be called again"):
+                await producer.abort_transaction()
+            assert ends.now_ms() - began_ms <= 5_100
+            await asyncio.gather(writing, return_exceptions=True)
+            assert producer.state is State.ABORTING
+            await ends.time.clock.sleep_ms(30_000)
+            await producer.abort_transaction()
+            async with producer.transaction():
+                await producer.produce(TOPIC, ROWS)
 
     ends.time.run(work())

@@ -98,8 +98,10 @@ class AsyncProducer:
         """Take no more records and wait until the outcome of all others is known, or `timeout_ms`.
 
         What has no outcome then fails: its acknowledgement says whether it may have been written.
-        0 gives up at once. An open transaction is aborted. Idempotent. Raises LocalProtocolError in
-        another event loop than the producer's; if that is closed it logs how many records are lost.
+        0 gives up at once. An open transaction is aborted, without waiting for its records: for
+        that the coordinator gets `timeout_ms` (10 s without one, a second at least), and then it is
+        left to `transaction_timeout_ms`. Idempotent. Raises LocalProtocolError in another event
+        loop than the producer's; if that is closed it logs how many records are lost.
         """
         arguments.timeout(timeout_ms)
         self._core.check_close()

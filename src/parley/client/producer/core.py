@@ -29,7 +29,10 @@ from parley.client.producer.record import (
 )
 from parley.client.producer.transaction import TransactionObserver
 from parley.client.results import RecordMetadata
-from parley.client.transactions.async_producer import AsyncTransactionProducer
+from parley.client.transactions.async_producer import (
+    CLOSING_TIMEOUT_MS,
+    AsyncTransactionProducer,
+)
 from parley.errors import ConfigError, KafkaError, LocalProtocolError, RequestTimedOut
 from parley.net import Deadline as ClockDeadline
 from parley.serdes import Serializer
@@ -180,7 +183,9 @@ class ProducerCore:
             )
             await self.writer.close()
             if self.transactions is not None:
-                await self.transactions.close()
+                await self.transactions._close(
+                    CLOSING_TIMEOUT_MS if timeout_ms is None else timeout_ms
+                )
 
     # -- records -----------------------------------------------------------------------------------
 

@@ -33,9 +33,11 @@ from parley.errors import (
     DataLossError,
     KafkaError,
     LocalProtocolError,
+    RequestTimedOut,
     TransactionAbortableError,
 )
 from parley.errors.codes import INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID
+from parley.net import Deadline as ClockDeadline
 from parley.schema import ApiKey
 from parley.types import text
 
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("parley.client")
 CLOSING_TIMEOUT_MS = 10_000
 """How long `close` tries to abort; after that the broker's transaction time-out does."""
+LEAST_CLOSING_TIMEOUT_MS = 1_000
+"""How long it tries where records are given up at once."""
 WHO_HAS_THE_EPOCH = (
     "another producer has begun with this transactional id, or the coordinator "
     "aborted the transaction after transaction_timeout_ms; abort_transaction finds "
@@ -149,12 +153,17 @@ class AsyncTransactionProducer:
 
     async def close(self) -> None:
         """Abort an open transaction that was not handed over; stop. Idempotent, raises nothing."""
+        await self._close(CLOSING_TIMEOUT_MS)
+
+    async def _close(self, timeout_ms: int) -> None:
+        """The same, and try to abort for so long, but long enough for a coordinator to answer."""
         if self._closed:
             return
         self._closed = True
         try:
             if self._txn.is_open:
-                await self._abort(self._cluster.deadline(CLOSING_TIMEOUT_MS))
+                deadline = self._cluster.deadline(max(timeout_ms, LEAST_CLOSING_TIMEOUT_MS))
+                await self._abort(deadline, closing=True)
         except LocalProtocolError:
             pass  # it ended while this call waited
         except KafkaError as error:
@@ -399,21 +408,42 @@ class AsyncTransactionProducer:
         elif error.topic is not None:
             self._writer.forget_topic(error.topic)
 
-    async def _abort(self, deadline: Deadline) -> None:
-        async with self._ending:
-            self._txn.abort()
-            error = TransactionAbortableError(
-                f"the transaction of {self.transactional_id!r} is being aborted",
-                transactional_id=self.transactional_id,
-            )
-            self._writer.abandon_all(error)
-            await self._no_writes.wait()
-            if await self._writer.in_doubt():
-                self._txn.doubt()
+    async def _abort(self, deadline: Deadline, *, closing: bool = False) -> None:
+        async with contextlib.AsyncExitStack() as turn:
+            try:
+                async with ClockDeadline(self._cluster.clock, deadline.at_ms):
+                    await turn.enter_async_context(self._ending)
+                    self._txn.abort()
+                    await self._stopped(closing=closing)
+            except TimeoutError:
+                raise RequestTimedOut(
+                    f"the transaction of {self.transactional_id!r} is not aborted: requests that "
+                    "write its records were not answered in time"
+                    + ("" if closing else "; abort_transaction may be called again"),
+                    stage="request",
+                ) from None
             await self._driver.run(deadline)
-            self._writer.write_as(self._txn.identity)
-            self._writer.rewind()
-            self._writer.forget_unknown()
+            if not closing:
+                self._writer.write_as(self._txn.identity)
+                self._writer.rewind()
+                self._writer.forget_unknown()
+
+    async def _stopped(self, *, closing: bool) -> None:
+        """Give up what is being written; return when nothing of it may reach a broker later.
+
+        What came behind the markers would open a transaction that nobody ends. Those of the second
+        generation fence it (KIP-890), so that the end of a producer need not wait.
+        """
+        error = TransactionAbortableError(
+            f"the transaction of {self.transactional_id!r} is being aborted",
+            transactional_id=self.transactional_id,
+        )
+        self._writer.abandon_all(error)
+        await self._no_writes.wait()
+        if closing and self._txn.generation > 1:
+            return
+        if await self._writer.in_doubt():
+            self._txn.doubt()
 
     async def _reach(self) -> None:
         if not self._connected:
