@@ -12,9 +12,14 @@ from collections.abc import Iterable
 import pytest
 
 from parley.client import OffsetAndMetadata
-from parley.errors import BrokerError, CommitFailedError, KafkaError
+from parley.errors import (
+    BrokerError,
+    CommitFailedError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+)
 
-from .lone_member import TP, After, Lone, lone
+from .lone_member import EVERYTHING, TP, After, Lone, lone
 
 VERSIONS = {
     "FindCoordinator": {"2.8": 3, "3.0": 4, "4.3": 6},
@@ -55,7 +60,7 @@ NOTHING_LOST = After(joined=True)
 JOINS = [(14, NOTHING_LOST), (27, NOTHING_LOST), (15, NOTHING_LOST._replace(found=True)),
          (16, NOTHING_LOST._replace(found=True)),
          (25, After(id_kept=False, lost=True, joined=True)),
-         *((code, None) for code in (23, 24, 26, 30, 81, 82))]  # fmt: skip
+         *((code, None) for code in (23, 24, 26, 81, 82))]  # fmt: skip
 
 
 @pytest.mark.parametrize(("release", "code", "expected"), rows("JoinGroup", JOINS))
@@ -74,7 +79,7 @@ def test_join_group(release: str, code: int, expected: After | None) -> None:
 SYNCS = [(14, NOTHING_LOST), (27, NOTHING_LOST), (15, NOTHING_LOST._replace(found=True)),
          (16, NOTHING_LOST._replace(found=True)), (22, After(lost=True, joined=True)),
          (25, After(id_kept=False, lost=True, joined=True)),
-         *((code, None) for code in (23, 30, 82))]  # fmt: skip
+         *((code, None) for code in (23, 82))]  # fmt: skip
 
 
 @pytest.mark.parametrize(("release", "code", "expected"), rows("SyncGroup", SYNCS))
@@ -92,7 +97,7 @@ def test_sync_group(release: str, code: int, expected: After | None) -> None:
 
 BEATS = [(14, After()), (15, After(found=True)), (16, After(found=True)), (27, NOTHING_LOST),
          (22, After(lost=True, joined=True)), (25, After(id_kept=False, lost=True, joined=True)),
-         (30, None), (82, None)]  # fmt: skip
+         (82, None)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("release", "code", "expected"), rows("Heartbeat", BEATS))
@@ -151,7 +156,7 @@ def test_a_farewell_that_fails_holds_nobody_up(release: str, code: int, expected
 
 @pytest.mark.parametrize(
     ("release", "code", "expected"),
-    rows("FindCoordinator", [(15, NOTHING_LOST), (14, NOTHING_LOST), (30, None), (24, None)]),
+    rows("FindCoordinator", [(15, NOTHING_LOST), (14, NOTHING_LOST), (24, None)]),
 )
 def test_find_coordinator(release: str, code: int, expected: After | None) -> None:
     with lone(release) as one:
@@ -165,6 +170,23 @@ def test_find_coordinator(release: str, code: int, expected: After | None) -> No
             assert one.after() == After(found=True)
             assert len(one.cluster.requests("FindCoordinator")) == 4
         spoken(one, "FindCoordinator", release)
+
+
+@pytest.mark.parametrize("api", ["FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat"])
+def test_a_missing_right_to_the_group_is_raised_by_polls_until_it_is_there(api: str) -> None:
+    with lone("4.3") as one:
+        one.cluster.faults.fail(api, 30, times=3)
+        if api == "FindCoordinator":
+            one.cluster.faults.fail("Heartbeat", 16)
+        elif api != "Heartbeat":
+            one.consumer.enforce_rebalance("a test")
+        for _ in range(3):
+            with pytest.raises(GroupAuthorizationFailedError):
+                one.go_on(15_000)
+        one.go_on(15_000)
+        joined = api in ("JoinGroup", "SyncGroup")
+        assert one.after() == After(joined=joined, found=api == "FindCoordinator")
+        assert one.seen.calls == [("assigned", EVERYTHING)] + [("assigned", [])] * joined
 
 
 @pytest.mark.parametrize("executed", [False, True])

@@ -26,6 +26,7 @@ from parley.devcluster import ClusterSettings, LocalCluster
 from parley.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
+    GroupMaxSizeReachedError,
     InvalidRecordStateError,
     LocalProtocolError,
     UnsupportedVersionError,
@@ -162,8 +163,13 @@ async def test_an_error_that_does_not_pass_is_raised_by_polls(cluster: LocalClus
         assert len(await some(consumer)) == 10
     cluster.faults.fail("ShareGroupHeartbeat", "GROUP_AUTHORIZATION_FAILED")
     async with member(cluster) as consumer:
+        with pytest.raises(GroupAuthorizationFailedError, match="SHARE_GROUP_HEARTBEAT"):
+            await some(consumer)
+        assert len(await some(consumer)) == 10
+    cluster.faults.fail("ShareGroupHeartbeat", "GROUP_MAX_SIZE_REACHED")
+    async with member(cluster) as consumer:
         for _ in range(2):
-            with pytest.raises(GroupAuthorizationFailedError, match="SHARE_GROUP_HEARTBEAT"):
+            with pytest.raises(GroupMaxSizeReachedError, match="SHARE_GROUP_HEARTBEAT"):
                 await some(consumer)
         assert consumer.health().state == "fatal"
 

@@ -122,6 +122,7 @@ def test_g12_who_stays_away_leaves_and_joins_again_at_the_next_poll() -> None:
     assert member.polled()
     assert showing(member) == [Lost((A0,))]
     assert member.may_join
+    member.joining()
     assert not member.polled()
 
 
@@ -216,7 +217,7 @@ def test_a_sync_that_is_overtaken_by_another_rebalance_keeps_id_and_generation()
     assert showing(member) == []
 
 
-FATAL_JOIN = (23, 24, 26, 30, 35, 81, 82)
+FATAL_JOIN = (23, 24, 26, 35, 81, 82)
 
 
 @pytest.mark.parametrize("code", FATAL_JOIN)
@@ -234,6 +235,24 @@ def test_what_is_fatal_ends_the_membership_until_it_is_left(code: int) -> None:
     assert member.may_join
 
 
+def test_without_the_right_to_its_group_a_member_joins_again_once_that_was_raised() -> None:
+    member = member_of(A0, cooperative=True)
+    member.request_rejoin("a test")
+    member.joining()
+    assert member.join_failed(broker_error(30)) is Reaction.RAISE
+    assert (member.error, member.may_join, member.polled()) == (None, False, False)
+    member.passing_error = None  # a poll has raised it
+    assert (member.polled(), member.identity, showing(member)) == (True, ME, [])
+
+
+def test_without_the_right_to_its_group_a_stable_member_stays_and_a_left_one_forgets_it() -> None:
+    member, error = member_of(A0), broker_error(30)
+    assert member.beat_failed(error, ME) is Reaction.RAISE
+    assert (member.passing_error, member.state, member.identity) == (error, MemberState.STABLE, ME)
+    member.leave()
+    assert member.passing_error is None
+
+
 @pytest.mark.parametrize(
     ("error", "join", "staying"),
     [
@@ -243,6 +262,7 @@ def test_what_is_fatal_ends_the_membership_until_it_is_left(code: int) -> None:
         (broker_error(22), Reaction.NEW_GENERATION, Reaction.NEW_GENERATION),
         (broker_error(25), Reaction.NEW_MEMBER, Reaction.NEW_MEMBER),
         (broker_error(27), Reaction.WAIT, Reaction.REJOIN),
+        (broker_error(30), Reaction.RAISE, Reaction.RAISE),
         (broker_error(79), Reaction.TAKE_ID, Reaction.FATAL),
         *((broker_error(code), Reaction.FATAL, Reaction.FATAL) for code in FATAL_JOIN),
         (NetworkError("lost"), Reaction.FIND, Reaction.FIND),

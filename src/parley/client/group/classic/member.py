@@ -390,6 +390,6 @@ class ClassicMember:
         self.wake()
 
     def polled(self) -> None:
-        """Take note that the application polls again, where it had stayed away too long."""
+        """Take note that the application polls again, where the member waits for that."""
         if self.membership.polled():
             self.wake()

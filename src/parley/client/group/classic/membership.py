@@ -73,6 +73,7 @@ class ClassicMembership:
         self.error: KafkaError | None = None
         """Why the membership has ended for good."""
         self.passing_error: KafkaError | None = None
+        """What the next poll raises; until then the member does not join."""
         self.reason = ""
         """Why the member joined last, or joins now."""
         self._rejoin: str | None = None
@@ -166,9 +167,10 @@ class ClassicMembership:
     @property
     def may_join(self) -> bool:
         """Whether JoinGroup is to be sent now."""
+        if self._rejoin is None or self._away or self.error or self.passing_error:
+            return False
         idle = self.state in (MemberState.UNJOINED, MemberState.STABLE)
-        shown = not self._lost and self._target is None and not self._to_give_up()
-        return self._rejoin is not None and idle and shown and not self._away and self.error is None
+        return idle and not self._lost and self._target is None and not self._to_give_up()
 
     def joining(self) -> Identity:
         """Take note that JoinGroup goes out; return as whom."""
@@ -218,6 +220,9 @@ class ClassicMembership:
             return reaction
         if reaction in (Reaction.FIND, Reaction.WAIT) or asked_as != self.identity:
             return reaction
+        if reaction is Reaction.RAISE:  # the coordinator keeps the member for its session
+            self.passing_error = error
+            return reaction
         return self._failed(reaction, error, asked_as)
 
     @property
@@ -252,9 +257,11 @@ class ClassicMembership:
         return left
 
     def polled(self) -> bool:
-        """Take note that the application is back; return whether it had been given up."""
+        """Take note that the application polls; return whether the member goes on by that: it had
+        been given up, or joins again after an error that was raised.
+        """
         was, self._away = self._away, False
-        return was
+        return was or self.may_join
 
     def end(self, error: KafkaError) -> None:
         """End the membership for good: the application is shown what it lost, and then
@@ -281,7 +288,8 @@ class ClassicMembership:
             False,
             False,
         )
-        self.owned, self.share, self.error = frozenset(), Share(), None
+        self.owned, self.share = frozenset(), Share()
+        self.error, self.passing_error = None, None
         self._last = Identity()
         return before
 
@@ -305,6 +313,7 @@ class ClassicMembership:
             self._forget(Identity())
             self._rejoin = "the coordinator does not know the member"
         else:
+            self.passing_error = error if reaction is Reaction.RAISE else None
             self._again()
         return reaction
 

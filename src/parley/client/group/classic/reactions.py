@@ -9,7 +9,8 @@ Java has it.
 | 25 UNKNOWN_MEMBER_ID | new member | new member | new member |
 | 27 REBALANCE_IN_PROGRESS | wait, then again | join again at once | join again, if it is stable |
 | 79 MEMBER_ID_REQUIRED | again at once, with the id | | |
-| 23, 24, 26, 30, 35, 81, 82 | fatal | fatal | fatal |
+| 30 GROUP_AUTHORIZATION_FAILED | raise, then again | raise, then join again | raise, then again |
+| 23, 24, 26, 35, 81, 82 | fatal | fatal | fatal |
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from parley.errors import BrokerError, KafkaError, NetworkError
 from parley.errors.codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
+    GROUP_AUTHORIZATION_FAILED,
     ILLEGAL_GENERATION,
     MEMBER_ID_REQUIRED,
     NOT_COORDINATOR,
@@ -43,6 +45,8 @@ class Reaction(Enum):
     """The partitions are lost; the member joins again under its id."""
     NEW_MEMBER = "new member"
     """The partitions are lost, and the id with them."""
+    RAISE = "raise"
+    """The next poll raises it; the poll after that lets the member try again."""
     TAKE_ID = "take id"
     """The coordinator named the member; it joins at once under that id (KIP-394)."""
 
@@ -54,6 +58,7 @@ _FOR_ALL = {
     ILLEGAL_GENERATION: Reaction.NEW_GENERATION,
     UNKNOWN_MEMBER_ID: Reaction.NEW_MEMBER,
     REBALANCE_IN_PROGRESS: Reaction.REJOIN,
+    GROUP_AUTHORIZATION_FAILED: Reaction.RAISE,
 }
 _JOINING = {**_FOR_ALL, REBALANCE_IN_PROGRESS: Reaction.WAIT, MEMBER_ID_REQUIRED: Reaction.TAKE_ID}
 

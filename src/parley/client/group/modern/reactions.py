@@ -6,6 +6,7 @@
 | 15, 16, time-out, lost connection | find the coordinator again |
 | 14 COORDINATOR_LOAD_IN_PROGRESS and what else may pass | wait, then again |
 | 29 TOPIC_AUTHORIZATION_FAILED | the next poll raises it; the membership goes on |
+| 30 GROUP_AUTHORIZATION_FAILED | the same |
 | 35 UNSUPPORTED_VERSION, before the member was one | these brokers do not have the protocol |
 | all others | fatal |
 """
@@ -18,6 +19,7 @@ from parley.errors import BrokerError, KafkaError, NetworkError, UnsupportedVers
 from parley.errors.codes import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_MEMBER_EPOCH,
+    GROUP_AUTHORIZATION_FAILED,
     NOT_COORDINATOR,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_MEMBER_ID,
@@ -47,6 +49,7 @@ _TABLE = {
     FENCED_MEMBER_EPOCH: Reaction.FENCED,
     UNKNOWN_MEMBER_ID: Reaction.FENCED,
     TOPIC_AUTHORIZATION_FAILED: Reaction.RAISE,
+    GROUP_AUTHORIZATION_FAILED: Reaction.RAISE,
 }
 
 
