@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import pytest
@@ -11,7 +12,13 @@ from parley.client.consumer.options import ConsumerOptions
 from parley.client.group.classic.requests import leave_error
 from parley.client.group.formats import decode_subscription
 from parley.devcluster import ClusterSettings
-from parley.errors import BrokerError, CommitFailedError, ConfigError, KafkaError
+from parley.errors import (
+    BrokerError,
+    CommitFailedError,
+    ConfigError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+)
 from parley.messages import LeaveGroupResponse
 
 from ..support import health_of
@@ -211,6 +218,44 @@ def test_g42_a_topic_that_goes_before_its_position_is_known_is_no_error_of_a_pol
 
 
 # -- where a partition begins ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [{}, MODERN], ids=["classic", "consumer"])
+def test_a_topic_that_may_not_be_read_is_raised_by_polls_and_the_others_are_read(
+    how: dict[str, str],
+) -> None:
+    with lone("4.3", joins=False) as one:
+        one.cluster.create_topic("hidden", 1)
+        one.cluster.faults.fail("Metadata", 29, times=-1, topic="hidden")
+        one.consumer = one.join(client=one.client(metadata_max_age_ms=1_000), **how)
+        one.subscribe(one.consumer, one.seen, (TOPIC, "hidden"))
+        one.produce(5)
+        raised: list[str | None] = []
+        read = 0
+        for _ in range(60):
+            try:
+                read += one.go_on(250)
+            except TopicAuthorizationFailedError as error:
+                raised.append(error.topic)
+        assert (len(raised) > 2, set(raised)) == (True, {"hidden"})
+        assert (read, one.state) == (5, "stable")
+        one.cluster.faults.clear()
+        with contextlib.suppress(TopicAuthorizationFailedError):  # of the last answer
+            one.go_on(1_000)
+        one.go_on(15_000)
+        assert TopicPartition("hidden", 0) in one.consumer.assignment()
+
+
+def test_a_poll_that_waits_hears_of_a_topic_that_may_not_be_read() -> None:
+    with lone("4.3", joins=False) as one:
+        one.cluster.create_topic("hidden", 1)
+        one.cluster.faults.fail("Metadata", 29, times=-1, topic="hidden")
+        consumer = AsyncConsumer(one.client(), group_id=GROUP)
+        one.time.run(consumer.start())
+        one.subscribe(consumer, one.seen, ("hidden",))
+        with pytest.raises(TopicAuthorizationFailedError, match="hidden"):
+            one.time.run(consumer.getone())
+        one.time.run(consumer.stop())
 
 
 def test_g45_without_a_commit_a_member_begins_at_the_records_of_the_last_minutes() -> None:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol, TypeVar
 
+from parley.client.cluster.change import Change
 from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.metadata_source import MetadataSource, metadata_request, read_answer
 from parley.client.cluster.overdue import without_metadata
@@ -77,6 +78,8 @@ class Refresher:
         self._task: asyncio.Task[Applied] | None = None
         self._merging = asyncio.Lock()
         self._unreachable: KafkaError | None = None
+        self.answered = Change()
+        """Notifies of each answer, when it is merged."""
 
     @property
     def asked(self) -> Address | None:
@@ -194,6 +197,7 @@ class Refresher:
         schedule.finished(request, applied, self._now_ms())
         self.update_pool()
         self._notify_application(applied)
+        self.answered.notify()
         return applied
 
     def _notify_application(self, applied: Applied) -> None:

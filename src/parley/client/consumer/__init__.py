@@ -5,5 +5,6 @@ Map: `async_consumer` and `consumer` share `core`; `options` and, for type check
 `records` decodes what is consumed next, `deserializing` makes its keys and values, and `stock` has
 what may be handed out. `group` ties a consumer to its group: `participation` shows it what
 rebalances bring, by its `listener`, and `commits` commits; `last_commit` does it before partitions
-go to others; `closing` is what both consumers' ends have in common.
+go to others; `named_topics` looks whether what is subscribed to may be read; `closing` is what both
+consumers' ends have in common.
 """

@@ -12,15 +12,14 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
 from typing import NamedTuple, Protocol
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
-from parley.client.cluster.wanted_topics import UNKNOWN_TOPIC_GRACE_MS
 from parley.client.consumer.commits import Commits, Offsets
 from parley.client.consumer.last_commit import LastCommit
 from parley.client.consumer.listener import CallListener, ConsumerRebalanceListener
+from parley.client.consumer.named_topics import NamedTopics
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.group.classic.member import ClassicMember
 from parley.client.group.classic.requests import Standing
@@ -43,9 +42,7 @@ from parley.errors import (
 from parley.errors.codes import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
-from parley.net import TimerHandle
 from parley.types import Names, TopicPartition, name_refused, shown
 
 log = logging.getLogger("parley.client")
@@ -162,8 +159,9 @@ class Participation:
         self._member = self._make_member(modern=options.group_protocol != "classic")
         self._listener: ConsumerRebalanceListener = ConsumerRebalanceListener()
         self._pattern: re.Pattern[str] | None = None
-        self._looking: asyncio.Task[None] | TimerHandle | None = None
-        """What looks for the topics of a pattern, or at those that are not there."""
+        self._looking: asyncio.Task[None] | None = None
+        """What looks for the topics of a pattern."""
+        self._named = NamedTopics(cluster, self._group_id, reader.wake)
         self._showing = False
 
     def _make_member(self, *, modern: bool) -> GroupMember:
@@ -211,30 +209,17 @@ class Participation:
         self._pace.polled(self._cluster.now_ms())
         if wanted.pattern is None:
             self._member.subscribe(wanted.topics)
-            self._looking = self._cluster.clock.call_at_ms(
-                self._cluster.now_ms() + UNKNOWN_TOPIC_GRACE_MS,
-                partial(self._warn_of_missing, wanted.topics),
-            )
+            self._named.watch(wanted.topics)
         else:
             self._looking = asyncio.get_running_loop().create_task(
                 self._match_topics(wanted.pattern)
             )
 
     def _stop_looking(self) -> None:
+        self._named.stop()
         looking, self._looking = self._looking, None
         if looking is not None:
             looking.cancel()
-
-    def _warn_of_missing(self, topics: Collection[str]) -> None:
-        """Log which topics no broker knows, as Java does: a name may be misspelt."""
-        code = self._cluster.cache.topic_error
-        missing = [one for one in sorted(topics) if code(one) == UNKNOWN_TOPIC_OR_PARTITION]
-        if missing:
-            log.warning(
-                "group %s: no broker knows %s: it is read once it is there; check the name",
-                self._group_id,
-                ", ".join(missing),
-            )
 
     async def _match_topics(self, pattern: re.Pattern[str]) -> None:
         """Look for topics that match, now and as often as metadata is refreshed (G41)."""
@@ -288,7 +273,9 @@ class Participation:
     def news(self) -> bool:
         """Whether there is anything to show."""
         membership = self._membership
-        return membership.pending or bool(membership.error or membership.passing_error)
+        return membership.pending or bool(
+            membership.error or membership.passing_error or self._named.error
+        )
 
     async def show(self, deadline: Deadline | None) -> bool:
         """Show what a rebalance brought, step by step; return whether that is all of it.
@@ -304,7 +291,7 @@ class Participation:
             else:
                 waits = True
         error, self._membership.passing_error = (
-            self._membership.passing_error or self._membership.error,
+            self._membership.passing_error or self._membership.error or self._named.take_error(),
             None,
         )
         if raised is None and error is not None and await self._fell_back(error):
