@@ -9,6 +9,7 @@ errors that say what to do. Redirects are not followed: they would show credenti
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import ssl
 import threading
@@ -28,6 +29,7 @@ from parley.net.tls import trusting_context
 T = TypeVar("T")
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 _PIECE_BYTES = 64 * 1024
 
@@ -43,16 +45,15 @@ class HttpTarget:
     max_bytes: int = DEFAULT_MAX_BYTES
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
         try:
+            parts = urlsplit(self.base_url)
             usable = parts.scheme in DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
         except ValueError:
             usable = False
+        # an @ behind the host is what remains of a password that was not escaped
+        usable = usable and "@" not in parts.path + parts.query + parts.fragment
         if not usable or not self.base_url.isascii() or not self.base_url.isprintable():
-            raise ConfigError(
-                f'"{printable(self.base_url)}" is no URL of the form http://HOST:PORT or '
-                "https://HOST:PORT"
-            )
+            raise no_url(self.base_url)
         if parts.username is not None or parts.query or parts.fragment:
             raise ConfigError(
                 f"the URL of {parts.hostname} has more than host, port and path; give user name "
@@ -74,6 +75,24 @@ class HttpAnswer:
     body: bytes
     location: str | None = None
     """Where a redirect leads."""
+
+
+def no_url(text: str) -> ConfigError:
+    """Return (not raise) the error for a text that is no URL of a server. It shows nothing of a
+    login, wherever in the text that is.
+
+    >>> print(no_url("https://ann:se/cret@h"))  # doctest: +ELLIPSIS
+    "https://...@h" is no URL of the form http://HOST:PORT ...
+    """
+    scheme = _SCHEME.match(text)
+    beginning = "" if scheme is None else scheme[0]
+    login, at, host = text[len(beginning) :].rpartition("@")
+    shown = f"{beginning}...@{host}" if at else text
+    hint = "; in a login before the host / # ? @ and , are written %2F %23 %3F %40 and %2C"
+    return ConfigError(
+        f'"{printable(shown)}" is no URL of the form http://HOST:PORT or https://HOST:PORT'
+        f"{hint if login else ''}"
+    )
 
 
 def exchange(

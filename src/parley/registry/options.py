@@ -12,7 +12,7 @@ from typing import TypeAlias, TypedDict
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from parley.errors import ConfigError, nearest_hint
-from parley.net.http_client import HttpTarget
+from parley.net.http_client import HttpTarget, no_url
 from parley.net.options import ConnectOptions
 from parley.net.tls import client_tls
 from parley.types import Secret, shown
@@ -123,13 +123,13 @@ class RegistryOptions:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise ConfigError(f"{name}={shown(value)} is no whole number from {low} to {high}")
         self._take_credentials_from_url()
+        for url in self.urls:
+            HttpTarget(url)
         self._check_credentials()
         if not any(url.startswith("https:") for url in self.urls):
             given = [name for name in _TLS if getattr(self, name) is not None]
             if given:
                 raise ConfigError(f"{given[0]} is given, and url has no https: {self.url}")
-        for url in self.urls:
-            HttpTarget(url)
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> RegistryOptions:
@@ -211,7 +211,12 @@ class RegistryOptions:
         """Keep what stands before `@` in the URLs apart, so that no error or repr has it."""
         cleaned, seen = [], set()
         for one in filter(None, map(str.strip, self.url.split(","))):
-            parts = urlsplit(one)
+            try:
+                parts = urlsplit(one)
+            except ValueError:
+                raise no_url(self.url) from None
+            if "://" not in one:  # perhaps a piece of a password with a comma
+                raise no_url(self.url)
             user, at, host = parts.netloc.rpartition("@")
             if at:
                 seen.add(unquote(user))

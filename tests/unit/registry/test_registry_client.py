@@ -381,6 +381,7 @@ def test_options_have_confluents_names() -> None:
         ({"url": "localhost:8081"}, "no URL of the form"),
         ({"url": "ftp://a"}, "no URL of the form"),
         ({"url": "http://a:b"}, "no URL of the form"),
+        ({"url": "http://u:p/q@a"}, r'"http://...@a" is no URL .* %2F %23 %3F %40 and %2C'),
         ({"url": "http://a/?x=1"}, "more than host, port and path"),
         ({"url": "http://u:p@a", "basic_auth_user_info": "u:p"}, "give one"),
         ({"url": "http://u:p@a,http://v:p@b"}, "several user names"),
@@ -397,6 +398,29 @@ def test_options_have_confluents_names() -> None:
 def test_options_that_cannot_be(named: dict[str, object], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         RegistryOptions(**named)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ann:SECRET/x@h:1",
+        "https://ann:1/SECRET@h:1",
+        "https://ann:SECRET#x@h",
+        "https://ann:SECRET?x@h",
+        "https://ann:x,SECRET@h",
+        "https://a:1,https://ann:x,SECRET@h",
+        "ann:SECRET@h:8081",
+        "ann:SECRET://x@h:8081",
+        "htps://ann:SECRET@h",
+        "http://ann:SECRET@h:99999",
+        "http://ann:SECRET@[::1",
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"ssl_cafile": "x"}], ids=["", "tls"])
+def test_no_error_shows_the_password_of_a_url(url: str, more: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        RegistryOptions(url=url, **more)  # type: ignore[arg-type]
+    assert "SECRET" not in str(refused.value)
 
 
 def test_a_misspelt_option_names_the_nearest() -> None:
