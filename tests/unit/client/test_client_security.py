@@ -125,6 +125,18 @@ def test_an_unsecured_token_says_its_claims() -> None:
         ({"sasl_plain_password": CANARY}, "uses no SASL"),
         ({"ssl_cafile": "/ca.pem"}, "uses no TLS"),
         ({"security_protocol": "SSL", "ssl__truststore__type": "JKS"}, "keytool"),
+        (
+            {"security_protocol": "SSL", "ssl_certfile": "/c.pem", "ssl__keystore__key": CANARY},
+            "both as files",
+        ),
+        (
+            {
+                "security_protocol": "SSL",
+                "ssl_check_hostname": False,
+                "ssl__endpoint__identification__algorithm": "https",
+            },
+            "contradict each other",
+        ),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}, "not one of PLAIN"),
         ({"sasl_oauth_token_provider": CANARY}, "must be a function"),
         ({"ssl_context": CANARY}, "must be an ssl.SSLContext"),

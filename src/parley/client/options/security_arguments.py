@@ -46,6 +46,7 @@ class SecurityArguments(_SaslArguments, total=False):
 
 def security_arguments(options: SecurityOptions) -> SecurityArguments:
     """Return ConnectOptions' keyword arguments. Raises ConfigError for a contradiction."""
+    _refuse_contradictions(options)
     checks_name = options.ssl_check_hostname and options.ssl_endpoint_identification_algorithm != ""
     return {
         "security_protocol": options.security_protocol,
@@ -61,6 +62,20 @@ def security_arguments(options: SecurityOptions) -> SecurityArguments:
         **_sasl_arguments(options),
         "allow_plaintext_password": options.allow_plaintext_password,
     }
+
+
+def _refuse_contradictions(options: SecurityOptions) -> None:
+    if options.ssl_keystore_key is not None and options.ssl_certfile is not None:
+        raise ConfigError(
+            "ssl_certfile and ssl_keystore_key are given; give certificate and key both as files "
+            "(ssl_certfile, ssl_keyfile) or both as texts (ssl_keystore_certificate_chain, "
+            "ssl_keystore_key)"
+        )
+    if not options.ssl_check_hostname and options.ssl_endpoint_identification_algorithm == "https":
+        raise ConfigError(
+            'ssl_check_hostname=False and ssl_endpoint_identification_algorithm="https" contradict '
+            "each other: both say whether a broker's certificate must name its host; give one"
+        )
 
 
 def _sasl_arguments(options: SecurityOptions) -> _SaslArguments:
