@@ -106,6 +106,7 @@ _OWN_NAMES = {
     "parley.client.fetch.recreation": ("rewound",),
     "parley.client.fetch.typed": ("TypedBatches",),
     "parley.client.options.fields": ("OptionSet", "dotted_name", "option_names", "read_properties"),
+    "parley.client.options.java_names": ("JAVA_NAMES",),
     "parley.client.options.schema_options": ("PARTS", "ChosenSchema", "schema_to_write"),
     "parley.client.options.values": ("ClientOptionValues",),
     "parley.client.produce.rows": ("SLICE_ROWS",),
@@ -197,6 +198,7 @@ if TYPE_CHECKING:
         option_names as option_names,
         read_properties as read_properties,
     )
+    from parley.client.options.java_names import JAVA_NAMES as JAVA_NAMES
     from parley.client.options.schema_options import (
         PARTS as PARTS,
         ChosenSchema as ChosenSchema,

@@ -149,8 +149,31 @@ def test_a_properties_file_is_read(tmp_path):
 def test_an_option_of_two_groups_goes_to_both():
     options = split_properties({"request.timeout.ms": 1234})
     assert options.client.request_timeout_ms == options.produce.request_timeout_ms == 1234
-    with pytest.raises(ConfigError, match=r"group\.id"):
-        split_properties({"group.id": "x"})
+    with pytest.raises(ConfigError, match=r"grop\.id"):
+        split_properties({"grop.id": "x"})
+
+
+def test_names_of_kafkas_java_clients_are_left_out_and_logged(caplog):
+    options = ClientOptions.from_properties(
+        {
+            "bootstrap.servers": "a:1",
+            "client.dns.lookup": "use_all_dns_ips",
+            "group.id": "g",
+            "ssl.truststore.password": "canary",
+        }
+    )
+    assert options.servers == (("a", 1),)
+    assert caplog.messages == [
+        "options of Java's clients that have no effect here: client.dns.lookup, group.id, "
+        "ssl.truststore.password"
+    ]
+    caplog.clear()
+    assert split_properties({"group.id": "x", "acks": "1"}).produce.acks == "1"
+    assert [message.rpartition(" ")[2] for message in caplog.messages] == ["group.id"]
+    with pytest.raises(ConfigError, match='"GSSAPI" is not one of PLAIN'):
+        ClientOptions.from_properties(
+            {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
+        )
 
 
 def test_replace_checks_again():

@@ -325,7 +325,8 @@ class AllOptions(NamedTuple):
 def split_properties(source: Mapping[str, object] | str | Path) -> AllOptions:
     """Return the options of all groups from one mapping or file of dotted (or snake_case) names.
 
-    An option that two groups share goes to both. Raises ConfigError for a name that no group has.
+    An option that two groups share goes to both. Raises ConfigError for a name that neither a group
+    nor Java's clients have.
     """
     groups = (ClientOptions, FetchOptions, ProduceOptions)
     values = snake_names(read_properties(source), option_names(*groups))

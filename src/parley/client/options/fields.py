@@ -10,15 +10,18 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import inspect
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
+from parley.client.options.java_names import JAVA_NAMES
 from parley.errors import ConfigError, nearest_hint
 from parley.types import Secret
 
+log = logging.getLogger("parley.client")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 _TRUE = {"true", "yes", "1", "on"}
 _FALSE = {"false", "no", "0", "off"}
@@ -114,8 +117,8 @@ class OptionSet:
     def from_properties(cls, source: Mapping[str, object] | str | Path) -> Self:
         """Return the options of Kafka's dotted names, in a mapping or a `.properties` file.
 
-        Raises ConfigError for an unknown name (with the nearest known one) and for a value out of
-        range.
+        Names that only Kafka's Java clients have are left out and logged. Raises ConfigError for
+        an unknown name (with the nearest known one) and for a value out of range.
         """
         return cls.of(snake_names(read_properties(source), option_names(cls)))
 
@@ -194,12 +197,19 @@ def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
 
 
 def snake_names(properties: Mapping[str, object], names: Mapping[str, str]) -> dict[str, object]:
-    """Return `properties` by snake_case names. Raises ConfigError for one not in `names`."""
-    found = {}
+    """Return `properties` by snake_case names; those that only Java's clients have are left out and
+    logged. Raises ConfigError for a name that nobody has.
+    """
+    found, unused = {}, []
     for name, value in properties.items():
-        if name not in names:
+        if name in names:
+            found[names[name]] = value
+        elif name in JAVA_NAMES:
+            unused.append(name)
+        else:
             raise unknown_option(name, names)
-        found[names[name]] = value
+    if unused:
+        log.warning("options of Java's clients that have no effect here: %s", ", ".join(unused))
     return found
 
 

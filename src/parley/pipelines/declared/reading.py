@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from parley.client import ClientOptions, option_names
+from parley.client import JAVA_NAMES, ClientOptions, option_names
 from parley.errors import ConfigError, nearest_hint
 from parley.pipelines.declared import keys
 from parley.pipelines.declared.declaration import Compared, Declaration, Flow
@@ -32,6 +33,7 @@ from parley.pipelines.verify import VerifyOptions
 from parley.registry import RegistryOptions
 from parley.spark.lakes.options import local_path
 
+log = logging.getLogger("parley.pipelines")
 T = TypeVar("T")
 Table: TypeAlias = dict[str, Any]
 """What tomllib makes of a table."""
@@ -133,6 +135,10 @@ class _Reader:
         known, secrets = option_names(ClientOptions), ClientOptions.secret_names()
         found: dict[str, object] = {}
         for key, value in table.items():
+            if key in JAVA_NAMES and key not in known:
+                self._at((*path, key), partial(resolved, key, value, secret=is_secret(key)))
+                log.warning("%s: %s has no effect here", self._place((*path, key)), key)
+                continue
             if key != RELEASE and key not in known:
                 raise self._unknown((*path, key), key, [RELEASE, *known])
             option = "broker_version_hint" if key == RELEASE else key
@@ -290,7 +296,10 @@ class _Reader:
             raise self._wrong(path, str(error)) from None
 
     def _wrong(self, path: tuple[str, ...], what: str) -> ConfigError:
-        return ConfigError(f"{self._path}, line {line_of(self._text, path)}: {what}")
+        return ConfigError(f"{self._place(path)}: {what}")
+
+    def _place(self, path: tuple[str, ...]) -> str:
+        return f"{self._path}, line {line_of(self._text, path)}"
 
 
 def _made(

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from parley.client import (
+    JAVA_NAMES,
     ClientOptions,
     FetchOptions,
     OptionSet,
@@ -52,35 +53,6 @@ REFUSED_FOR_WRITE = _REFUSED_ALWAYS | {
     "transactionalIdPrefix",
 }
 _GROUP_ID = "parley reads without a consumer group"
-
-# Names that Kafka's clients know (consumer, producer, common) and that mean nothing to parley.
-_JAVA_NAMES = """
-    allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter bootstrap.controllers
-    client.dns.lookup config.providers connections.max.idle.ms default.api.timeout.ms
-    enable.metrics.push exclude.internal.topics group.id group.instance.id group.protocol
-    group.remote.assignor heartbeat.interval.ms linger.ms max.poll.interval.ms max.poll.records
-    metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
-    metrics.num.samples metrics.recording.level metrics.sample.window.ms
-    partition.assignment.strategy partitioner.adaptive.partitioning.enable
-    partitioner.availability.timeout.ms receive.buffer.bytes retries
-    sasl.client.callback.handler.class sasl.jaas.config sasl.kerberos.kinit.cmd
-    sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
-    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
-    sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
-    sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
-    sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
-    sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
-    sasl.mechanism sasl.oauthbearer.token.endpoint.url security.providers send.buffer.bytes
-    session.timeout.ms socket.connection.setup.timeout.max.ms ssl.cipher.suites
-    ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class
-    ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key
-    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.protocol ssl.provider
-    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
-    ssl.truststore.location ssl.truststore.password ssl.truststore.type transaction.timeout.ms
-    transaction.two.phase.commit.enable compression.gzip.level compression.lz4.level
-    compression.zstd.level
-"""
-JAVA_NAMES = frozenset(_JAVA_NAMES.split())
 
 # Kafka's defaults suit records that are polled one
 # by one; a Spark task reads a range from end to end.
@@ -143,12 +115,12 @@ def read_produce_options(kafka: Mapping[str, str]) -> ProduceOptions:
 def without_effect(kafka: Mapping[str, str], *groups: type[OptionSet]) -> list[str]:
     """Return a sentence for each `kafka.*` option that none of the groups has."""
     known = option_names(ClientOptions, *groups)
-    everywhere = option_names(ClientOptions, FetchOptions, ProduceOptions)
+    everywhere = JAVA_NAMES | option_names(ClientOptions, FetchOptions, ProduceOptions).keys()
     said = []
     for name in sorted(kafka.keys() - known.keys()):
         if name == "group.id":
             said.append(f"option kafka.group.id has no effect: {_GROUP_ID}")
-        elif name in JAVA_NAMES or name in everywhere:
+        elif name in everywhere:
             said.append(f"option kafka.{name} has no effect here")
         else:
             hint = nearest_hint(

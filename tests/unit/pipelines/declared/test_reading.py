@@ -190,6 +190,18 @@ def test_what_is_wrong_is_named_with_its_line(
     assert "hunter2" not in str(raised.value)
 
 
+def test_names_of_javas_clients_are_left_out_and_logged_with_their_line(
+    whole: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers = '"bootstrap.servers" = "old:9092"'
+    path = tmp_path / "p.toml"
+    found = read_text(whole.replace(servers, f'{servers}\n"client.dns.lookup" = "x"'), path)
+    assert found.clusters["old"].servers == (("old", 9092),)
+    assert caplog.messages == [f"{path}, line 8: client.dns.lookup has no effect here"]
+    with pytest.raises(ConfigError, match=r"line 8: .*env:NAME"):
+        read_text(whole.replace(servers, f'{servers}\n"ssl.truststore.password" = "x"'), path)
+
+
 def test_a_file_without_flows_or_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="nothing is to be done"):
         read_here('[pipeline]\nname = "x"\n')
