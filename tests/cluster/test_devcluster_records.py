@@ -218,6 +218,20 @@ def test_min_insync_replicas(
     cluster.delete_topic("safe")
 
 
+@pytest.mark.parametrize(("release", "code"), [("2.4", 19), ("3.6", 19), ("3.7", 0), ("4.3", 0)])
+def test_fewer_replicas_than_min_insync_replicas(
+    release: str, code: int, talk_to: Callable[..., Talk], batch: Batch
+) -> None:
+    """Since 3.7 all there are are enough; before, acks=all is refused for ever."""
+    with LocalCluster(brokers=2, release=release) as cluster:
+        cluster.create_topic("lone", 1, 1, {"min.insync.replicas": "2"})
+        talk = talk_to(cluster, cluster.leaders("lone")[0][0], "lone")
+        assert talk.produce(batch(1), version=7, acks=1).error_code == 0
+        assert talk.produce(batch(1), version=7).error_code == code
+        assert talk.fetch(0).high_watermark == (2 if code == 0 else 1), "all of it can be read"
+        cluster.replicas_agree()
+
+
 def test_log_append_time(cluster: LocalCluster, talk_to: Callable[..., Talk], batch: Batch) -> None:
     cluster.create_topic("stamped", 1, 1, {"message.timestamp.type": "LogAppendTime"})
     talk = talk_to(cluster, cluster.leaders("stamped")[0][0], "stamped")

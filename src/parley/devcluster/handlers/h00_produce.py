@@ -16,7 +16,8 @@ Behaviours:
 - A transactional batch needs its partition in the transaction since 3.6 (INVALID_TXN_STATE); v12+
   adds it.
 - Fewer in-sync replicas than min.insync.replicas with acks=-1: NOT_ENOUGH_REPLICAS, nothing
-  appended; NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile.
+  appended; NOT_ENOUGH_REPLICAS_AFTER_APPEND when they were lost meanwhile. Since 3.7 a partition
+  with fewer replicas than that needs all of them.
 - A topic of Kafka's own (`__consumer_offsets`) takes nothing from clients: INVALID_TOPIC_EXCEPTION.
 - A compacted topic takes no record without a key: CORRUPT_MESSAGE, since 2.4 INVALID_RECORD, in v8+
   with the records that are refused (KIP-467); 2.4 names the first one only.
@@ -251,11 +252,11 @@ def _append(
         )
         admit_batch(call, request.transactional_id, leader, records)
         replica, explained = leader, False
-        if acks == -1 and len(replica.isr) < settings.min_insync_replicas:
+        min_isr = call.cluster.min_isr_of(replica, settings.min_insync_replicas)
+        if acks == -1 and len(replica.isr) < min_isr:
             raise Refused(
                 NOT_ENOUGH_REPLICAS,
-                f"{len(replica.isr)} replicas are in sync, {settings.min_insync_replicas} "
-                "are required",
+                f"{len(replica.isr)} replicas are in sync, {min_isr} are required",
             )
         sets = prepared(call, records, rules, (outcome.topic, outcome.index))
         if not sets:
@@ -276,7 +277,7 @@ def _append(
             replica,
         )
         outcome.log_start_offset = replica.log.start_offset
-        outcome.min_isr = settings.min_insync_replicas
+        outcome.min_isr = min_isr
         # Kafka returns the remembered batch's time, whatever kind of time it is
         if appended.duplicate:
             outcome.log_append_time_ms = appended.duplicate_timestamp_ms

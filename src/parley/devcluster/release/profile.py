@@ -239,7 +239,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             was,
             verifies_offsets=True,
             explains_verification=False,
-            election=replace(was.election, watermark_needs_min_isr=True),
+            election=replace(was.election, watermark_needs_min_isr=True, caps_min_isr=True),
             knows_metrics_resources=True,
         ),
     ),

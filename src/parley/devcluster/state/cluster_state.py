@@ -200,7 +200,9 @@ class ClusterState:
         state = BrokerState(
             broker_id, ClusterImage(self.image.cluster_id), self._replica_maker(broker_id)
         )
-        state.watermark_min_isr = lambda topic: self._watermark_min_isr(broker_id, topic)
+        state.watermark_min_isr = lambda topic, replicas: self._watermark_min_isr(
+            broker_id, topic, replicas
+        )
         state.apply(self.image)
         self._checked.add(f"broker-{broker_id}")
         return state
@@ -221,9 +223,17 @@ class ClusterState:
 
         return make
 
-    def _watermark_min_isr(self, broker_id: int, topic: TopicImage) -> int:
-        needed = self.controller.rules_of(broker_id).watermark_needs_min_isr
-        return self.topic_settings(topic.configs).min_insync_replicas if needed else 1
+    def _watermark_min_isr(self, broker_id: int, topic: TopicImage, replicas: int) -> int:
+        rules = self.controller.rules_of(broker_id)
+        if not rules.watermark_needs_min_isr:
+            return 1
+        return rules.min_isr(self.topic_settings(topic.configs).min_insync_replicas, replicas)
+
+    def min_isr_of(self, leader: Replica, wanted: int) -> int:
+        """Return how many replicas its leader demands in sync; `wanted`: min.insync.replicas."""
+        found = self.image.partition(leader.topic, leader.key.partition)
+        replicas = wanted if found is None else len(found.replicas)
+        return self.controller.rules_of(leader.broker_id).min_isr(wanted, replicas)
 
     def _restart_log(self, replica: Replica) -> None:
         """Let a log begin where DeleteRecords said, also on a broker that did not run then."""

@@ -88,6 +88,10 @@ class Logs(Protocol):
         """Return the settings of a topic that exists."""
         ...
 
+    def min_isr_of(self, leader: Replica, wanted: int) -> int:
+        """Return how many replicas its leader demands in sync; `wanted`: min.insync.replicas."""
+        ...
+
     def create_topic(
         self,
         name: str,
@@ -165,12 +169,12 @@ class OffsetsTopic:
         replica = self.leader_of(index)
         if replica is None:
             raise LogUnavailable(f"{OFFSETS_TOPIC}-{index} has no leader")
-        if len(replica.isr) < self._min_isr():
+        if len(replica.isr) < self._logs.min_isr_of(replica, self._wanted_min_isr()):
             raise LogUnavailable(f"too few replicas of {OFFSETS_TOPIC}-{index} are in sync")
         return replica
 
-    def _min_isr(self) -> int:
-        """Return how many replicas must be in sync, looked up when the topic's image changes."""
+    def _wanted_min_isr(self) -> int:
+        """Return the topic's min.insync.replicas, looked up when its image changes."""
         topic, known = self._logs.image.topics[OFFSETS_TOPIC], self._known_min_isr
         if known is None or known[0] is not topic:
             settings = self._logs.settings_of(OFFSETS_TOPIC)

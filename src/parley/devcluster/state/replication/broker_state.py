@@ -26,7 +26,7 @@ class BrokerState:
         self.image = image
         self.replicas: dict[ReplicaKey, Replica] = {}
         self._make_replica = make_replica
-        self.watermark_min_isr: Callable[[TopicImage], int] = lambda topic: 1
+        self.watermark_min_isr: Callable[[TopicImage, int], int] = lambda topic, replicas: 1
 
     def apply(self, image: ClusterImage) -> list[ReplicaKey]:
         """Take a newer image; return the replicas whose leader, epoch or in-sync set changed."""
@@ -44,7 +44,9 @@ class BrokerState:
         return changed
 
     def _apply_topic(self, topic: TopicImage) -> list[ReplicaKey]:
-        changed, min_isr = [], self.watermark_min_isr(topic)
+        changed = []
+        counts = {len(partition.replicas) for partition in topic.partitions}
+        min_isr = {count: self.watermark_min_isr(topic, count) for count in counts}
         for index, partition in enumerate(topic.partitions):
             key = ReplicaKey(topic.topic_id, index)
             if self.id not in partition.replicas:
@@ -54,7 +56,7 @@ class BrokerState:
             replica = self.replicas.get(key)
             if replica is None:
                 replica = self.replicas[key] = self._make_replica(topic, key)
-            replica.watermark_min_isr = min_isr
+            replica.watermark_min_isr = min_isr[len(partition.replicas)]
             if self._apply_partition(replica, partition):
                 changed.append(key)
         return changed

@@ -49,6 +49,10 @@ class Logs(Protocol):
         """Return the settings of a topic that exists."""
         ...
 
+    def min_isr_of(self, leader: Replica, wanted: int) -> int:
+        """Return how many replicas its leader demands in sync; `wanted`: min.insync.replicas."""
+        ...
+
     def append(self, replica: Replica, sets: Sequence[Prepared], *, now_ms: int) -> Appended:
         """Append to a leader's log and its followers'. Raises Refused or OSError."""
         ...
@@ -76,7 +80,8 @@ class Markers:
             return None
         is_open = replica.producers.transactions.first_offset(producer.producer_id) is not None
         if at == NOT_WRITTEN or is_open:
-            if len(replica.isr) < self._logs.settings_of(partition[0]).min_insync_replicas:
+            wanted = self._logs.settings_of(partition[0]).min_insync_replicas
+            if len(replica.isr) < self._logs.min_isr_of(replica, wanted):
                 return at
             data = end_marker(
                 *producer, marker.coordinator_epoch, commit=marker.commit, now_ms=now_ms

@@ -1,0 +1,91 @@
+"""What settings of topics do, on a real broker and on the embedded one of its release: the same
+answers to the same requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from parley.devcluster import LocalCluster
+from parley.messages import request_class
+from parley.schema import ApiKey
+from parley.versions import release
+from parley_laboratory.compare import differences
+
+from .test_devcluster_differential import Side, batch
+
+CreateTopics: Any = request_class(ApiKey.CREATE_TOPICS)
+
+
+class Topic:
+    """A topic with settings; `code` is what its creation was answered."""
+
+    def __init__(self, side: Side, suffix: str, configs: dict[str, str]) -> None:
+        self._side = side
+        self.where = {"name": f"{side.topic}{suffix}"}
+        made = CreateTopics.CreatableTopic(
+            **self.where, num_partitions=1, replication_factor=1, configs=entries(configs)
+        )
+        answer = side.ask(CreateTopics(topics=[made], timeout_ms=10_000), note=False).topics[0]
+        self.code = answer.error_code
+        side.log.append(("CreateTopics", self.where["name"], configs, self.code))
+        if self.code == 0:
+            self.where["topic_id"] = answer.topic_id
+            while self._fetch(note=False).responses[0].partitions[0].error_code:
+                pass  # a real broker may not have taken up its leadership yet
+
+    def _fetch(self, *, note: bool = True) -> Any:
+        return self._side.fetch(0, note=note, **self.where)
+
+    def produce(self, *batches: bytes, acks: int = -1) -> None:
+        """Write batches; note the answers and what can be read then."""
+        for data in batches:
+            self._side.produce(data, acks=acks, **self.where)
+        self._fetch()
+
+
+def entries(configs: dict[str, str]) -> list[Any]:
+    return [CreateTopics.CreatableTopicConfig(name=n, value=v) for n, v in configs.items()]
+
+
+def scene_fewer_replicas_than_min_isr(side: Side) -> None:
+    topic = Topic(side, "-isr", {"min.insync.replicas": "2"})
+    topic.produce(batch(1), acks=1)
+    if side.release.number < (3, 7):
+        return  # acks=-1 is refused until the time is up: clients ask again
+    topic.produce(batch(1))
+
+
+SCENES: dict[str, Callable[[Side], None]] = {
+    name[6:]: play for name, play in list(globals().items()) if name.startswith("scene_")
+}
+
+
+@pytest.fixture(scope="session")
+def embedded(real_release: str) -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=1, release=real_release) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("scene", list(SCENES))
+def test_settings_act_as_on_the_real_broker(
+    real_broker: Any, real_release: str, embedded: LocalCluster, topic_name: str, scene: str
+) -> None:
+    found, logs = release(real_release), []
+    if found.number < (0, 11):
+        return  # settings of topics are not measured there
+    for address in (real_broker.bootstrap_servers, embedded.bootstrap_servers):
+        side = Side(address, found, topic_name)
+        SCENES[scene](side)
+        side.close()
+        logs.append(side.log)
+    real, ours = logs
+    differing = [
+        f"answer {n}: {text}"
+        for n, pair in enumerate(zip(real, ours, strict=True))
+        for text in differences(*pair)
+    ]
+    assert not differing, "\n".join(differing)
