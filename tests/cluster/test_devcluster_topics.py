@@ -102,6 +102,22 @@ def test_topics_that_cannot_be(fields: dict[str, Any], code: int) -> None:
         assert bool(answer.error_message) is (code != 0)
 
 
+@pytest.mark.parametrize(("release", "code"), [("2.4", 17), ("4.3", 3)])
+def test_topics_that_share_a_name_in_metrics(release: str, code: int) -> None:
+    """Periods and underscores are the same there; KRaft brokers do not say why nothing is made."""
+    with LocalCluster(brokers=1, release=release) as cluster:
+        cluster.create_topic("a.b")
+        topics = [
+            CreateTopics.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+            for name in ("a_b", "a-b")
+        ]
+        with Wire(cluster.bootstrap_servers) as wire:
+            answer = wire.ask(CreateTopics(topics=topics), 4)
+        assert [topic.error_code for topic in answer.topics] == [17, 0]
+        for _ in range(2):
+            assert metadata(cluster.bootstrap_servers, 9, "a_b").topics[0].error_code == code
+
+
 def test_committed_offsets_live_at_the_coordinator() -> None:
     with LocalCluster(release="3.9") as cluster:
         cluster.create_topic(TOPIC, 2)

@@ -19,6 +19,8 @@ from .test_devcluster_differential import Side, batch
 
 CreateTopics: Any = request_class(ApiKey.CREATE_TOPICS)
 
+Metadata: Any = request_class(ApiKey.METADATA)
+
 
 class Topic:
     """A topic with settings; `code` is what its creation was answered."""
@@ -31,7 +33,7 @@ class Topic:
         )
         answer = side.ask(CreateTopics(topics=[made], timeout_ms=10_000), note=False).topics[0]
         self.code = answer.error_code
-        side.log.append(("CreateTopics", self.where["name"], configs, self.code))
+        side.log.append((f"creation of {self.where['name']} {configs}", 0, self.code))
         if self.code == 0:
             self.where["topic_id"] = answer.topic_id
             while self._fetch(note=False).responses[0].partitions[0].error_code:
@@ -57,6 +59,16 @@ def scene_fewer_replicas_than_min_isr(side: Side) -> None:
     if side.release.number < (3, 7):
         return  # acks=-1 is refused until the time is up: clients ask again
     topic.produce(batch(1))
+
+
+def scene_colliding_names(side: Side) -> None:
+    Topic(side, "-a.b", {})
+    Topic(side, "-a_b", {})
+    name = f"{side.topic}-a_b"
+    asked = Metadata(topics=[Metadata.MetadataRequestTopic(name=name)])
+    side.ask(asked, 1, note=False)
+    code = side.ask(asked, 1, note=False).topics[0].error_code
+    side.log.append(("creation on demand", 1, code))
 
 
 SCENES: dict[str, Callable[[Side], None]] = {

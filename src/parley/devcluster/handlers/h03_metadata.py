@@ -100,7 +100,7 @@ def _missing(call: Call, request: MetadataRequest, name: str) -> int:
         check_topic_name(name)
     except Refused:
         return INVALID_TOPIC_EXCEPTION
-    settings = call.cluster.settings
+    settings, behaviour = call.cluster.settings, call.profile.behaviour
     if not (request.allow_auto_topic_creation and settings.auto_create_topics):
         return UNKNOWN_TOPIC_OR_PARTITION
     if name in call.cluster.image.topics:  # created, and this broker has not heard of it
@@ -114,10 +114,11 @@ def _missing(call: Call, request: MetadataRequest, name: str) -> int:
             )
             call.cluster.create_topic(name, assignment, {}, now_ms=call.now_ms)
     except Refused as error:
-        return error.code
+        # in KRaft the controller is told, and nobody waits for what it says
+        return error.code if behaviour.names_controller else behaviour.auto_create_code
     except OSError:
         return UNKNOWN_SERVER_ERROR
-    return call.profile.behaviour.auto_create_code
+    return behaviour.auto_create_code
 
 
 def _without(

@@ -167,6 +167,7 @@ class Controller:
         naming.check_topic_name(name)
         if name in self.image.topics:
             raise Refused(TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        naming.check_collisions(name, self.image.topics)
         self.check_assignment(assignment)
 
     def check_assignment(self, assignment: Sequence[Sequence[int]]) -> None:

@@ -23,7 +23,7 @@ class ElectionRules:
     caps_min_isr: bool = False
 
     def min_isr(self, wanted: int, replicas: int) -> int:
-        """Return how many of so many replicas must be in sync where min.insync.replicas is `wanted`.
+        """Return how many of `replicas` must be in sync; `wanted` is min.insync.replicas.
 
         >>> ElectionRules(caps_min_isr=True).min_isr(2, 1)
         1

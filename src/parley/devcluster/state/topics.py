@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,20 @@ def check_topic_name(name: str) -> None:
     """Raise Refused (INVALID_TOPIC_EXCEPTION) unless Kafka accepts `name` for a topic."""
     if reason := name_refused(name):
         raise Refused(INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def check_collisions(name: str, others: Iterable[str]) -> None:
+    """Raise Refused (INVALID_TOPIC_EXCEPTION) where another topic has the same name in metrics,
+    which write periods as underscores.
+    """
+    if "." not in name and "_" not in name:
+        return
+    wanted = name.replace(".", "_")
+    for other in others:
+        if other.replace(".", "_") == wanted:
+            raise Refused(
+                INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+            )
 
 
 def spread(
