@@ -4,6 +4,7 @@ answers to the same requests.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -69,6 +70,22 @@ def scene_colliding_names(side: Side) -> None:
     side.ask(asked, 1, note=False)
     code = side.ask(asked, 1, note=False).topics[0].error_code
     side.log.append(("creation on demand", 1, code))
+
+
+def scene_timestamps_too_far(side: Side) -> None:
+    if side.release.ranges[ApiKey.PRODUCE].max < 3:
+        return
+    now_ms = int(time.time() * 1000)
+    hours = [batch(3, timestamp_ms=now_ms + 3_600_000 * away) for away in (-2, 0, 2)]
+    for which in ("difference", "before", "after"):
+        bounded = Topic(side, f"-{which}", {f"message.timestamp.{which}.max.ms": "60000"})
+        if bounded.code == 0:
+            bounded.produce(*hours)
+            bounded.produce(batch(2, timestamp_ms=now_ms + 3_600_000, codec=1))
+    Topic(side, "-default", {}).produce(*hours)
+    if side.release.number >= (3, 6):
+        both = {"message.timestamp.before.max.ms": "60000", "cleanup.policy": "compact"}
+        Topic(side, "-both", both).produce(*hours)
 
 
 SCENES: dict[str, Callable[[Side], None]] = {

@@ -29,6 +29,9 @@ SETTINGS = {
 }
 """Kafka's name in server.properties -> the field of ClusterSettings."""
 TOPIC_SETTINGS = {
+    "log.message.timestamp.after.max.ms": "timestamp_after_max_ms",
+    "log.message.timestamp.before.max.ms": "timestamp_before_max_ms",
+    "log.message.timestamp.difference.max.ms": "timestamp_difference_max_ms",
     "log.message.timestamp.type": "log_append_time",
     "log.segment.bytes": "segment_bytes",
     "message.max.bytes": "max_message_bytes",

@@ -29,7 +29,13 @@ from parley.kernel import (
     VarColumn,
     Want,
 )
-from parley.records.append import CheckedBatch, assign_offsets, check_batch, keyless_records
+from parley.records.append import (
+    CheckedBatch,
+    assign_offsets,
+    check_batch,
+    keyless_records,
+    records_outside,
+)
 from parley.records.checksum import crc32, crc_is_right
 from parley.records.columns import (
     Record,
@@ -125,6 +131,7 @@ __all__ = [
     "record_cursor",
     "record_hashes",
     "records",
+    "records_outside",
     "row_handle",
     "split",
     "stamp_producer",

@@ -105,6 +105,24 @@ def keyless_records(data: Buffer) -> list[int]:
     return found
 
 
+def records_outside(data: Buffer, earliest_ms: int, latest_ms: int) -> list[int]:
+    """Return the positions of records of a checked set with a timestamp outside these bounds.
+
+    A record without a timestamp (-1) is outside of none. Mutates nothing.
+    """
+    found, rows = [], 0
+    for columns in decode_all(data, _spans(split(data)), DecodeOptions(want=int(Want.TIMESTAMPS))):
+        if columns.timestamps is not None:
+            found += [
+                rows + row
+                for row, at_ms in enumerate(int64s(columns.timestamps))
+                if at_ms != NO_TIMESTAMP and not earliest_ms <= at_ms <= latest_ms
+            ]
+        rows += columns.rows
+    return found
+
+
+NO_TIMESTAMP = -1
 _MAX_OFFSET = 2**63 - 1
 _FROM_ZERO = array("q", range(16_384)).tobytes()
 

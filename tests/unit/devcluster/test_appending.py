@@ -9,12 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from parley.devcluster.state.log.appending import AppendRules, check_shape, prepare
+from parley.devcluster.state.log.appending import NO_BOUND, AppendRules, check_shape, prepare
 from parley.devcluster.state.log.replica import Replica
-from parley.devcluster.state.refused import Refused
+from parley.devcluster.state.refused import Refused, RefusedRecords
 from parley.errors.codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
+    INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
@@ -61,6 +62,33 @@ def test_any_flipped_byte_is_refused(produced: Produce) -> None:
             prepare(bytes(broken), NEWEST, now_ms=0, where=WHERE)
         else:  # the base offset is 0 in what producers send [measured]
             assert code(bytes(broken)) in (CORRUPT_MESSAGE, INVALID_RECORD), f"byte {at}"
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("codec", [0, 1])
+def test_records_too_far_from_the_leaders_time(produced: Produce, magic: int, codec: int) -> None:
+    """The times of three records are 1_000, 1_001 and 1_002."""
+    data = produced(3, magic=magic, codec=codec)
+    version = 11 if magic == 2 else 2
+    rules = replace(NEWEST, produce_version=version, stored_magic=magic)
+    (chunk,) = decode_columns(data, first_offset=0)
+    first_ms = records(chunk.columns)[0].timestamp_ms
+    last_ms = records(chunk.columns)[2].timestamp_ms
+    for now_ms, bounds, refused in (
+        (last_ms, (0, NO_BOUND), last_ms - first_ms),
+        (first_ms, (NO_BOUND, 0), last_ms - first_ms),
+        (first_ms, (0, NO_BOUND), 0),
+        (last_ms, (NO_BOUND, 0), 0),
+    ):
+        bounded = replace(rules, timestamp_bounds_ms=bounds)
+        if not refused:
+            prepare(data, bounded, now_ms=now_ms, where=WHERE)
+            continue
+        with pytest.raises(RefusedRecords) as caught:
+            prepare(data, bounded, now_ms=now_ms, where=WHERE)
+        assert caught.value.code == INVALID_TIMESTAMP
+        assert caught.value.records == ([0, 1] if now_ms == last_ms else [1, 2])
+        prepare(data, replace(bounded, log_append_time=True), now_ms=now_ms, where=WHERE)
 
 
 def test_every_truncation_is_refused(produced: Produce) -> None:

@@ -197,6 +197,6 @@ def static_configs(call: Call) -> dict[str, str]:
         found["group.consumer.migration.policy"] = settings.group_consumer_migration_policy
     kept, usual = settings.topic_defaults, TopicSettings()
     for name, value in kept.as_configs().items():
-        if value != usual.as_configs()[name]:
+        if value != usual.as_configs().get(name):
             found[INHERITED[name]] = value
     return found

@@ -21,6 +21,7 @@ Behaviours:
 - A topic of Kafka's own (`__consumer_offsets`) takes nothing from clients: INVALID_TOPIC_EXCEPTION.
 - A compacted topic takes no record without a key: CORRUPT_MESSAGE, since 2.4 INVALID_RECORD, in v8+
   with the records that are refused (KIP-467); 2.4 names the first one only.
+- A record dated too far off (message.timestamp.*.max.ms, 4.0+: an hour ahead): INVALID_TIMESTAMP.
 
 Version notes:
 - v0-1 bring magic 0, v2 magic 1 (KIP-32), v3+ exactly one batch of magic 2 per partition (KIP-98);
@@ -30,7 +31,7 @@ Version notes:
   (KIP-890), v13+ topic ids (KIP-516).
 - 4.x advertises v0-2 and closes on them (KAFKA-18659); the profile does that.
 
-Not implemented: timestamp bounds (message.timestamp.*.max.ms), recompression by compression.type.
+Not implemented: recompression by compression.type.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from parley.devcluster.handlers.base import (
 from parley.devcluster.handlers.produce_ahead import prepared, work_ahead
 from parley.devcluster.handlers.transacting import admit_batch
 from parley.devcluster.release.behaviour import InvalidRecords
+from parley.devcluster.release.topic_configs import timestamp_bounds
 from parley.devcluster.state.image import INTERNAL_TOPICS
 from parley.devcluster.state.log.appending import FIRST_BATCH_VERSION, AppendRules, check_shape
 from parley.devcluster.state.log.batches import Received, receive
@@ -152,6 +154,7 @@ def _rules(call: Call, settings: TopicSettings) -> AppendRules:
         call.profile.behaviour.knows_zstd,
         call.profile.behaviour.message_sets,
         settings.compacted,
+        timestamp_bounds(call.profile.release, settings),
     )
 
 
@@ -301,7 +304,7 @@ def _refuse(outcome: _Outcome, error: Refused, replica: Replica | None, explaine
     outcome.code = error.code
     if replica is None and (explained or error.code == INVALID_TXN_STATE):
         outcome.message = error.message
-    if isinstance(error, RefusedRecords) and error.code == INVALID_RECORD:
+    if isinstance(error, RefusedRecords) and error.code in (INVALID_RECORD, INVALID_TIMESTAMP):
         outcome.invalid, outcome.message = error, error.message
     if replica is not None and (outcome.invalid is not None or error.code in CODES_WITH_LOG_START):
         outcome.log_start_offset = replica.log.start_offset

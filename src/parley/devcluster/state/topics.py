@@ -81,6 +81,17 @@ def _number(name: str, text: str, least: int) -> int:
     return number
 
 
+_BOUNDS: Final = {
+    "message.timestamp.difference.max.ms": "timestamp_difference_max_ms",
+    "message.timestamp.before.max.ms": "timestamp_before_max_ms",
+    "message.timestamp.after.max.ms": "timestamp_after_max_ms",
+}
+
+
+def _bound(configs: Mapping[str, str], name: str, default: int | None) -> int | None:
+    return _number(name, configs[name], 0) if name in configs else default
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
     """The settings of a topic that change what its leader does; Kafka's defaults.
@@ -93,6 +104,10 @@ class TopicSettings:
     segment_bytes: int = 1 << 30
     log_append_time: bool = False
     compacted: bool = False  # nothing is compacted here, but every record needs a key
+    # how far from the leader's time a record's may be; None: the default of the leader's release
+    timestamp_difference_max_ms: int | None = None
+    timestamp_before_max_ms: int | None = None
+    timestamp_after_max_ms: int | None = None
 
     @classmethod
     def of(cls, configs: Mapping[str, str], default: TopicSettings | None = None) -> TopicSettings:
@@ -126,16 +141,19 @@ class TopicSettings:
             "compact" in configs["cleanup.policy"]
             if "cleanup.policy" in configs
             else default.compacted,
+            *(_bound(configs, name, getattr(default, field)) for name, field in _BOUNDS.items()),
         )
 
     def as_configs(self) -> dict[str, str]:
         """Return the settings by their names."""
+        bounds = {name: getattr(self, field) for name, field in _BOUNDS.items()}
         return {
             "min.insync.replicas": str(self.min_insync_replicas),
             "max.message.bytes": str(self.max_message_bytes),
             "segment.bytes": str(self.segment_bytes),
             "cleanup.policy": "compact" if self.compacted else "delete",
             "message.timestamp.type": "LogAppendTime" if self.log_append_time else "CreateTime",
+            **{name: str(bound) for name, bound in bounds.items() if bound is not None},
         }
 
 
@@ -144,6 +162,9 @@ INHERITED: Final = {
     "max.message.bytes": "message.max.bytes",
     "segment.bytes": "log.segment.bytes",
     "message.timestamp.type": "log.message.timestamp.type",
+    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
     "cleanup.policy": "log.cleanup.policy",
     "retention.ms": "log.retention.ms",
     "retention.bytes": "log.retention.bytes",

@@ -20,6 +20,7 @@ from parley.errors import CorruptRecordError, UnsupportedVersionError
 from parley.errors.codes import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
+    INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
@@ -33,8 +34,10 @@ from parley.records import (
     keyless_records,
     kind_of,
     number_messages,
+    records_outside,
 )
 
+NO_BOUND = 2**63 - 1
 CODEC_ZSTD = 4
 FIRST_ZSTD_VERSION = 7  # of Produce (KIP-110)
 FIRST_BATCH_VERSION = 3  # of Produce: exactly one batch of magic 2 (KIP-98)
@@ -64,7 +67,8 @@ class AppendRules:
 
     `knows_zstd`: a release before 2.1 takes codec 4 for a fault of its own (UNKNOWN_SERVER_ERROR).
     `message_sets`: what it demands of sets of magic 0 and 1. `demands_keys`: the topic is
-    compacted.
+    compacted. `timestamp_bounds_ms`: how far before and after the leader's time producers may date
+    records.
     """
 
     produce_version: int
@@ -75,6 +79,7 @@ class AppendRules:
     knows_zstd: bool = True
     message_sets: MessageSetRules = NEWEST_MESSAGE_SETS
     demands_keys: bool = False
+    timestamp_bounds_ms: tuple[int, int] = (NO_BOUND, NO_BOUND)
 
 
 def check_shape(data: Bytes | None, rules: AppendRules) -> None:
@@ -122,15 +127,10 @@ def prepare(
     try:
         if headers[0].magic < 2:
             own = _numbered(own, headers, rules, where)
-        check_batch(own, where=where)
+        newest_ms = check_batch(own, where=where).max_timestamp_ms
     except CorruptRecordError as error:
         raise Refused(_code_of(error, rules), str(error)) from error
-    if rules.demands_keys and (keyless := keyless_records(own)):
-        text = (
-            "Compacted topic cannot accept message without key in topic partition "
-            f"{where[0]}-{where[1]}."
-        )
-        raise RefusedRecords(rules.invalid_record_code, text, keyless)
+    _check_records(own, rules, now_ms, newest_ms, where)
     stamp = now_ms if rules.log_append_time else None
     magic = own[MAGIC_AT]
     if magic != rules.stored_magic:
@@ -167,6 +167,27 @@ def _check_headers(headers: list[BatchFacts], rules: AppendRules, where: tuple[s
         raise Refused(
             rules.invalid_record_code,
             f"a set of messages for {name} mixes formats, or has more than a compressed one",
+        )
+
+
+def _check_records(
+    data: Bytes, rules: AppendRules, now_ms: int, newest_ms: int, where: tuple[str, int]
+) -> None:
+    """Raise RefusedRecords for those without the key, or with a time, that the topic demands."""
+    name = f"{where[0]}-{where[1]}"
+    keyless = keyless_records(data) if rules.demands_keys else []
+    before_ms, after_ms = rules.timestamp_bounds_ms
+    is_bounded = before_ms != NO_BOUND or newest_ms > now_ms + after_ms
+    if is_bounded and not rules.log_append_time:
+        outside = records_outside(data, now_ms - before_ms, now_ms + after_ms)
+        if late := set(outside).difference(keyless):
+            text = f"Timestamps of records for {name} are out of the range that the topic allows."
+            raise RefusedRecords(INVALID_TIMESTAMP, text, sorted({*late, *keyless}))
+    if keyless:
+        raise RefusedRecords(
+            rules.invalid_record_code,
+            f"Compacted topic cannot accept message without key in topic partition {name}.",
+            keyless,
         )
 
 
