@@ -222,7 +222,7 @@ def test_min_insync_replicas(
 def test_fewer_replicas_than_min_insync_replicas(
     release: str, code: int, talk_to: Callable[..., Talk], batch: Batch
 ) -> None:
-    """Since 3.7 all there are are enough; before, acks=all is refused for ever."""
+    """Since 3.7 all there are are enough; before, acks=all is refused forever."""
     with LocalCluster(brokers=2, release=release) as cluster:
         cluster.create_topic("lone", 1, 1, {"min.insync.replicas": "2"})
         talk = talk_to(cluster, cluster.leaders("lone")[0][0], "lone")

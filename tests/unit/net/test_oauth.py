@@ -308,7 +308,7 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_not_reported() -> Non
         for thread in threading.enumerate():
             if thread.name == "parley-token":
                 await asyncio.to_thread(thread.join, 60)
-        await asyncio.sleep(0)  # what the thread told the loop
+        await asyncio.sleep(0)  # what the thread has for the loop
         del login
         gc.collect()
     assert reported == []

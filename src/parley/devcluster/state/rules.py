@@ -14,7 +14,7 @@ class ElectionRules:
     successor raises the epoch twice: it removes the replica first, then elects.
     `watermark_needs_min_isr`: with fewer in-sync replicas than min.insync.replicas the high
     watermark stands still (KAFKA-15583). `caps_min_isr`: of a partition with fewer replicas than
-    min.insync.replicas all of them are enough; before, acks=all is refused there for ever.
+    min.insync.replicas all of them are enough; before, acks=all is refused there forever.
     """
 
     epoch_per_removal: bool = True
