@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -22,6 +23,8 @@ from parley.client import (
     ProduceOptions,
     TopicPartition,
 )
+from parley.client.produce.rebatch import rebatch
+from parley.client.produce.state import OutBatch
 from parley.devcluster import LocalCluster
 from parley.errors import (
     BrokerError,
@@ -316,3 +319,39 @@ def test_c18_closing_fails_what_is_open_and_does_not_hang() -> None:
         writer.join(GENEROUS_S)
         assert not writer.is_alive()
         assert "closed" in str(caught[0])
+
+
+@pytest.mark.parametrize("why", ["closed", "overdue"])
+async def test_a_call_ends_while_its_batch_is_being_rewritten(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(*args: Any) -> list[list[OutBatch]]:
+        begun.set()
+        go_on.wait(GENEROUS_S)
+        return rebatch(*args)
+
+    monkeypatch.setattr("parley.client.produce.resend.rebatch", slow)
+    tp = TopicPartition("t", 0)
+    options = ProduceOptions(delivery_timeout_ms=500 if why == "overdue" else 120_000)
+    with LocalCluster(brokers=1, release="4.3") as cluster:
+        cluster.create_topic("t", partitions=1)
+        async with AsyncClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+            await client.produce("t", numbers(0, 1))
+            cluster.faults.fail("Produce", "MESSAGE_TOO_LARGE")
+            call = asyncio.create_task(client.produce("t", numbers(1, 10), options=options))
+            await eventually_async(begun.is_set)
+            if why == "closed":
+                await client.close()
+            try:
+                with pytest.raises(KafkaError, match=r"was closed|within delivery_timeout_ms"):
+                    await asyncio.wait_for(call, GENEROUS_S / 8)
+            finally:
+                go_on.set()
+            if why == "overdue":
+                for start in range(11, 17):  # more than a window
+                    await client.produce("t", numbers(start, 1))
+                assert (await client.list_offsets({tp: LATEST}))[tp].offset == 7
+                (log,) = client._producing().sender.logs.values()
+                assert all(batch.settled for batch in log.window)

@@ -2,7 +2,7 @@
 
 Splitting, converting and stamping touch every byte: `produce.rebatch` does them in a thread, and
 the partition is locked meanwhile. What comes out stands in the queue before everything that waits
-there.
+there. What goes in is open until then: it is given up like any other batch.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ class Resend:
     ) -> None:
         """Put back, rewritten, what is sent again. `fail` gets batches where it cannot be done.
 
-        Call with the partition locked; the lock is open when this returns or raises.
+        Call when `log` has begun rewriting; its lock is open when this returns or raises.
         """
-        again, log.to_retry = sorted(log.to_retry, key=lambda batch: batch.serial), []
         waiting: list[OutBatch] = []
         try:
             async with self._lock:  # nobody numbers a batch of this partition meanwhile
@@ -54,22 +53,25 @@ class Resend:
                 if numbers is not None and not numbers.start_over():
                     numbers.renew(*await self._renew_identity())
                 waiting = list(log.queue) if numbers is not None else []
-                made = await asyncio.to_thread(rebatch, [*again, *waiting], numbers)
+                todo = [*log.rewriting, *waiting]
+                made = await asyncio.to_thread(rebatch, todo, numbers)
                 if numbers is not None:
                     log.numbered_again()
-                self._replace(log, [*again, *waiting], made)
+                self._replace(log, todo, made)
         except KafkaError as error:
-            for batch in [*again, *waiting]:
+            for batch in [*log.rewriting, *waiting]:
                 fail(log, batch, error)
         finally:
             log.locked = False
 
     def _replace(self, log: PartitionLog, old: list[OutBatch], new: list[list[OutBatch]]) -> None:
+        kept: list[OutBatch] = []
         for batch, pieces in zip(old, new, strict=True):
             self._memory.give(batch)
-            batch.settled = batch not in pieces
             batch.call.replaced(pieces)
-        kept = [piece for pieces in new for piece in pieces if piece.call.error is None]
+            wanted = [piece for piece in pieces if piece.call.error is None]  # given up meanwhile
+            batch.settled = batch not in wanted
+            kept += wanted
         for piece in kept:
             self._memory.take(piece)
         log.put_back(kept)

@@ -97,7 +97,8 @@ class Sender:
         in_doubt = False
         for log in self._logs_of(call):
             in_doubt = in_doubt or any(batch.call is call for batch in log.in_flight)
-            for batch in [batch for batch in (*log.to_retry, *log.queue) if batch.call is call]:
+            waiting = (*log.to_retry, *log.rewriting, *log.queue)
+            for batch in [batch for batch in waiting if batch.call is call]:
                 in_doubt = in_doubt or batch.in_doubt
                 log.dropped(batch)
                 self.memory.give(batch)
@@ -190,7 +191,7 @@ class Sender:
         if goes_as_it_is(log):
             log.put_back()
         else:
-            log.locked = True
+            log.begin_rewriting()
             self.spawn(self._rewrite(log))
 
     async def _rewrite(self, log: PartitionLog) -> None:

@@ -158,6 +158,8 @@ class PartitionLog:
     queue: deque[OutBatch] = field(default_factory=deque)
     in_flight: list[OutBatch] = field(default_factory=list)
     to_retry: list[OutBatch] = field(default_factory=list)
+    rewriting: list[OutBatch] = field(default_factory=list)
+    """Those of `to_retry` that cannot go as they are, until there is what goes instead of them."""
     numbers: PartitionSequences | None = None
     window: deque[OutBatch] = field(default_factory=deque)
     newest_magic: int = 2
@@ -229,7 +231,7 @@ class PartitionLog:
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits, nothing is in flight and nothing is to be retried."""
-        return not (self.queue or self.in_flight or self.to_retry)
+        return not (self.queue or self.in_flight or self.to_retry or self.rewriting)
 
     def sendable(self, now_ms: int, leader_epoch: int, max_in_flight: int) -> OutBatch | None:
         """Return the batch to send now, or None. A new leader ends the backoff (K5)."""
@@ -284,7 +286,7 @@ class PartitionLog:
         """Take a batch out that will not be written, wherever it is."""
         batch.settled = True
         self.in_doubt = self.in_doubt or batch.in_doubt
-        for place in (self.in_flight, self.to_retry, self.queue):
+        for place in (self.in_flight, self.to_retry, self.rewriting, self.queue):
             if batch in place:
                 place.remove(batch)
 
@@ -323,18 +325,24 @@ class PartitionLog:
         self.numbers, self.acked_next, self.last_error = None, 0, None
         self.confirmed = self.in_doubt = False
 
+    def begin_rewriting(self) -> None:
+        """Lock the partition; what is to be retried stays open until it is put back."""
+        self.locked, self.to_retry, self.rewriting = True, [], self.to_retry
+        self.rewriting.sort(key=lambda batch: batch.serial)
+
     def put_back(self, batches: Iterable[OutBatch] | None = None) -> None:
         """Put batches to be retried (or what became of them) first in the queue, in order."""
         again = sorted(
             self.to_retry if batches is None else batches, key=lambda batch: batch.serial
         )
-        self.to_retry = []
+        self.to_retry, self.rewriting = [], []
         self.queue.extendleft(reversed(again))
 
     def open_batches(self) -> list[OutBatch]:
         """Return all batches that are not settled, in order."""
         return sorted(
-            (*self.in_flight, *self.to_retry, *self.queue), key=lambda batch: batch.serial
+            (*self.in_flight, *self.to_retry, *self.rewriting, *self.queue),
+            key=lambda batch: batch.serial,
         )
 
     def overdue(self, now_ms: int) -> list[OutBatch]:
