@@ -9,11 +9,15 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from itertools import count, islice
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from parley.client import AsyncConsumer, Client, Consumer, TopicPartition
+from parley.client.consumer.deserializing import Piece
+from parley.client.consumer.records import CompletedFetch
+from parley.client.consumer.stock import Stock
 from parley.devcluster import LocalCluster
 from parley.errors import LocalProtocolError
 
@@ -223,3 +227,57 @@ def test_a_forked_child_hands_out_nothing(blocking: Consumer) -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert blocking.getone().offset == 1
+
+
+STEPS = [
+    (Stock, "take"),
+    (CompletedFetch, "_records"),
+    (Piece, "make"),
+]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step[1])
+def test_a_blocking_call_that_is_interrupted_has_taken_no_record(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
+) -> None:
+    done, real = count(), getattr(*step)
+
+    def interrupted(*args: Any) -> Any:
+        found = real(*args)
+        if next(done) in (1, 6):
+            raise KeyboardInterrupt  # Ctrl-C in a step comes when it is done
+        return found
+
+    monkeypatch.setattr(*step, interrupted)
+    seen: dict[TopicPartition, list[int]] = {tp: [] for tp in TPS}
+    with Consumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        value_deserializer=bytes,
+    ) as reader:
+        reader.assign(TPS)
+        while sum(map(len, seen.values())) < 2 * COUNT:
+            with suppress(KeyboardInterrupt):
+                for tp, rows in reader.getmany(timeout_ms=GENEROUS_MS, max_records=2_500).items():
+                    seen[tp] += [row.offset for row in rows]
+            assert [reader.position(tp) for tp in TPS] == list(map(len, seen.values()))
+    assert all(offsets == list(range(COUNT)) for offsets in seen.values())
+
+
+def test_a_batch_that_an_interrupted_call_has_taken_comes_again(
+    blocking: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Consumer._run
+
+    def interrupted(self: Consumer, work: Any) -> Any:
+        found = run(self, work)
+        if isinstance(found, tuple) and found[0] is not None:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(Consumer, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(blocking.batches())
+    assert blocking.position(FIRST) == 0
+    assert next(blocking.batches()).batch.column("offset")[0].as_py() == 0

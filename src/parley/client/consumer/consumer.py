@@ -9,6 +9,7 @@ import re
 import time
 import weakref
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar, Unpack, overload
 
@@ -24,13 +25,13 @@ from parley.client.consumer.listener import ConsumerRebalanceListener
 from parley.client.consumer.option_values import ConsumerClientOptionValues
 from parley.client.consumer.participation import wanted_topics
 from parley.client.consumer.records import ConsumerRecord
-from parley.client.consumer.stock import Stock
+from parley.client.consumer.stock import Rows, Stock
 from parley.client.fetch.positions import DataLoss
 from parley.client.loop_thread import CallerThread, shared_loop
 from parley.client.options import arguments
 from parley.client.options.client_options import shown_client
 from parley.client.results import ConsumerGroupMetadata, FetchedBatch
-from parley.errors import LocalProtocolError
+from parley.errors import KafkaError, LocalProtocolError
 from parley.net.blocking import Work, blocking, in_loop
 from parley.types import Names, Several, TopicPartition
 
@@ -229,12 +230,30 @@ class Consumer:
         check_getmany(timeout_ms, max_records)
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
         left = MOST_RECORDS if max_records is None else max_records
-        while left > 0 and (
-            rows := self._take(partitions, 0 if taken else timeout_ms, left, raise_errors=not taken)
-        ):
-            taken.setdefault(self._stock.partition, []).extend(rows)
-            left -= len(rows)
-        return taken
+        self._stock.begin_front()
+        try:
+            while left > 0 and (
+                rows := self._take(
+                    partitions, 0 if taken else timeout_ms, left, raise_errors=not taken
+                )
+            ):
+                taken.setdefault(self._stock.partition, []).extend(rows)
+                left -= len(rows)
+            return taken
+        except BaseException:
+            self._give_back(taken)
+            raise
+
+    def _give_back(self, rows: Rows) -> None:
+        """Go back in front of what an interrupted call has taken: nobody gets it."""
+        if not (positions := self._stock.lost(rows)):
+            return
+
+        async def work() -> None:
+            self._core.go_back(positions)
+
+        with suppress(KafkaError):  # what interrupted the call is the error
+            self._run(work())
 
     def poll(
         self, timeout_ms: int = 0, max_records: int | None = None
@@ -285,7 +304,12 @@ class Consumer:
         """
         taken = None
         while True:
-            found, taken = self._run(self._core.next_batch(partitions, taken))
+            self._stock.begin(taken)
+            try:
+                found, taken = self._run(self._core.next_batch(partitions, taken))
+            except BaseException:
+                self._give_back({})
+                raise
             if found is not None:
                 yield found
             taken = self._core.current(taken)

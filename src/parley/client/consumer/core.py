@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from parley.client.async_client import AsyncClient
 from parley.client.cluster.core import Cluster
@@ -166,6 +166,11 @@ class ConsumerCore:
             part.position_epoch = part.positions.position_epoch
         else:
             self._fetch.seek(part, to.offset, to.leader_epoch)
+
+    def go_back(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Go to positions in front of records that nobody got, where partitions are still read."""
+        for tp in self.assignment.intersection(positions):
+            self.seek(tp, positions[tp])
 
     def seek_to(self, spec: Spec, partitions: Collection[TopicPartition]) -> None:
         """Go to an offset that has to be looked up."""

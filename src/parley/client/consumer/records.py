@@ -114,6 +114,13 @@ class CompletedFetch:
         """Have records to take, unless there are none left or the next one has a `failure`."""
         if len(self.records) or self.done:
             return
+        try:
+            self._fill_rows()
+        except BaseException:
+            self._begin_again()
+            raise
+
+    def _fill_rows(self) -> None:
         if self._piece:
             self._pass(self.position)
             self.records = self._piece.make()
@@ -145,6 +152,19 @@ class CompletedFetch:
             and not (self.done or self._piece or self.raw.aborted or self._counts)
             and not len(self.records)
         )
+
+    def begin_with(self, records: RecordCursor) -> None:
+        """Have the first records to take, which `fill_small` decoded."""
+        try:
+            self._begin_rows()
+            self._show(records)
+        except BaseException:
+            self._begin_again()
+            raise
+
+    def _begin_again(self) -> None:
+        """Let decoding begin at the position: Ctrl-C came into it, or a deserializer exits."""
+        self._chunks, self._batches, self._piece, self._rows_begun = None, None, None, False
 
     def _begin_rows(self) -> None:
         self._pass(self.position)
@@ -189,6 +209,9 @@ class CompletedFetch:
             self.batch = next(self._batches, None)
         except CorruptRecordError as error:
             self.error = error
+        except BaseException:
+            self._begin_again()
+            raise
         if self.batch is None:
             self._end()
         elif self.batch.next_offset >= self.raw.next_offset:
@@ -250,5 +273,4 @@ def fill_small(fetches: Sequence[CompletedFetch], options: FetchOptions) -> None
         if records is None:
             one.fill_rows()
         else:
-            one._begin_rows()
-            one._show(records)
+            one.begin_with(records)

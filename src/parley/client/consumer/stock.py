@@ -11,7 +11,7 @@ called in the loop at any time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from parley.client.consumer.deserializing import Deserializers
@@ -26,9 +26,10 @@ from parley.client.fetch.state import PartitionFetch, RawFetch
 from parley.client.options.client_options import FetchOptions
 from parley.errors import RecordDeserializationError
 from parley.records import ConsumerRecord
-from parley.types import TopicPartition
+from parley.types import OffsetAndMetadata, TopicPartition
 
 Wanted = Container[TopicPartition] | None
+Rows = Mapping[TopicPartition, Sequence[ConsumerRecord]]
 
 
 class TakenUp(NamedTuple):
@@ -54,6 +55,8 @@ class Stock:
         self.tp: TopicPartition | None = None
         """The partition of those records."""
         self.is_open = False
+        self._begun: tuple[TakenUp, int] | None = None
+        """What was begun to be taken last, and its position then."""
 
     # -- in the event loop -------------------------------------------------------------------------
 
@@ -82,6 +85,7 @@ class Stock:
         """Forget the bytes of all others."""
         self.close()
         self._taken = {tp: taken for tp, taken in self._taken.items() if tp in partitions}
+        self._begun = None
 
     def clear(self) -> None:
         """Forget all bytes."""
@@ -167,7 +171,32 @@ class Stock:
                 return rows
         return self.front.take(most) if self.advance(wanted) else []
 
+    def begin(self, taken: TakenUp | None) -> None:
+        """Take note that this is going to be taken of; `lost` tells how far that went."""
+        self._begun = None if taken is None else (taken, taken.fetch.position)
+
+    def begin_front(self) -> None:
+        """Take note that the records in front are going to be taken."""
+        self.begin(None if self.tp is None else self._taken.get(self.tp))
+
+    def lost(self, rows: Rows) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return where reading has to go on for records that were taken, and that nobody gets:
+        those of an interrupted call, of which the last may not even be in `rows` yet.
+        """
+        found = {
+            tp: OffsetAndMetadata(of[0].offset, "", of[0].leader_epoch)
+            for tp, of in rows.items()
+            if of
+        }
+        if self._begun is not None:
+            (part, fetch), position = self._begun
+            if fetch.position != position:
+                at = OffsetAndMetadata(position, "", fetch.raw.epoch_before(position))
+                found.setdefault(part.tp, at)
+        return found
+
     def _show(self, taken: TakenUp) -> bool:
+        self.begin(taken)
         self.tp, self.front = taken.part.tp, taken.fetch.records
         if not self.is_open:  # closed just now, by the loop's thread
             self.front = NO_RECORDS
