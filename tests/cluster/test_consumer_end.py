@@ -4,6 +4,7 @@ afterwards, and what a commit says of a consumer that is no member.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -14,7 +15,7 @@ from parley.client import (
     ConsumerRebalanceListener,
     OffsetAndMetadata,
 )
-from parley.errors import CommitFailedError, ConfigError, LocalProtocolError
+from parley.errors import CommitFailedError, ConfigError, KafkaError, LocalProtocolError
 
 from .lone_member import GROUP, MODERN, TOPIC, TP, Lone, Seen, lone
 
@@ -107,6 +108,26 @@ def test_a_commit_that_takes_all_the_time_leaves_the_group_all_the_same(
         one.time.advance(100)
         found = one.time.run(one.client().describe_groups([GROUP]))
         assert not found[GROUP].members
+
+
+@BOTH
+def test_the_end_waits_for_no_commit_of_another_task_beyond_its_limit(how: dict[str, str]) -> None:
+    with lone("4.3", enable_auto_commit=True, auto_commit_interval_ms=3_600_000, **how) as one:
+        one.produce(2)
+        one.go_on(1_000)
+        one.consumers.clear()
+        one.cluster.faults.drop("OffsetCommit", times=-1)
+
+        async def close() -> None:
+            commits = [asyncio.create_task(one.consumer.commit({TP: at})) for at in (1, 2)]
+            await asyncio.sleep(0)
+            began_ms = one.time.clock.now_ms()
+            await one.consumer.close(timeout_ms=2_000)
+            assert one.time.clock.now_ms() <= began_ms + 2_001
+            found = await asyncio.gather(*commits, return_exceptions=True)
+            assert all(isinstance(error, KafkaError) for error in found)
+
+        assert took_ms(one, close) <= one.client().options.default_api_timeout_ms + 1
 
 
 @pytest.mark.parametrize("wrong", [None, -1, "5", True])

@@ -18,7 +18,14 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.offsets import committed as group_offsets
 from parley.client.results import ConsumerGroupMetadata
-from parley.errors import BrokerError, CommitFailedError, DataLossError, KafkaError, broker_error
+from parley.errors import (
+    BrokerError,
+    CommitFailedError,
+    DataLossError,
+    KafkaError,
+    RequestTimedOut,
+    broker_error,
+)
 from parley.errors.codes import STALE_MEMBER_EPOCH
 from parley.net import Deadline as ClockDeadline
 from parley.types import OffsetAndMetadata, TopicPartition
@@ -69,16 +76,33 @@ class Commits:
         self, wanted: Offsets, deadline: Deadline | None, *, automatic: bool
     ) -> frozenset[TopicPartition]:
         """Commit offsets; return the partitions that an automatic commit left out."""
-        async with self._order:
+        deadline = deadline or self._cluster.deadline()
+        await self._turn(deadline)
+        try:
             for tp, offset in wanted.items():
                 refuse_other_history(tp, offset, self._last.get(tp))
-            deadline = deadline or self._cluster.deadline()
             held = self._committer.held()
             while (gone := await self._committed(wanted, deadline, automatic=automatic)) is None:
                 await self._cluster.clock.sleep_ms(EPOCH_BACKOFF_MS)
                 refuse_given_up(self.group_id, (held & wanted.keys()) - self._committer.held())
             self._last |= {tp: at for tp, at in wanted.items() if tp not in gone}
             return gone
+        finally:
+            self._order.release()
+
+    async def _turn(self, deadline: Deadline) -> None:
+        """Have the turn to commit. Raises RequestTimedOut where the commit before has no answer in
+        time.
+        """
+        try:
+            async with ClockDeadline(self._cluster.clock, deadline.at_ms):
+                await self._order.acquire()
+        except TimeoutError:
+            raise RequestTimedOut(
+                f"group {self.group_id}: nothing was committed: the coordinator did not answer to "
+                "the commit before this one in time",
+                stage="request",
+            ) from None
 
     async def _committed(
         self, wanted: Offsets, deadline: Deadline, *, automatic: bool
