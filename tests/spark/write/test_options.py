@@ -35,12 +35,40 @@ def test_a_query_is_named_after_its_checkpoint_however_that_is_spelt() -> None:
         len(
             {
                 checkpoint_prefix(text)
-                for text in ("/data/q", "/data/q/", "file:/data/q", "file:///data/q")
+                for text in (
+                    "/data/q",
+                    "/data/q/",
+                    "file:/data/q",
+                    "file:///data/q",
+                    "/data//q",
+                    "//data/q",
+                    "/data/./q",
+                    "/data/x/../q",
+                    "file:///data/x/..//./q//",
+                )
             }
         )
         == 1
     )
     assert checkpoint_prefix("/data/q") != checkpoint_prefix("s3://data/q")
+    store = checkpoint_prefix("s3://data/q")
+    for text in ("s3://data//q", "s3://data/./q/", "s3://data/x/../q"):
+        assert checkpoint_prefix(text) == store
+
+
+@pytest.mark.parametrize(
+    ("location", "name"),
+    [
+        ("/data/q", "parley-aaefe77bba594546"),
+        ("s3a://lake/q", "parley-7ec84d0488d7c2d9"),
+        ("hdfs://h:9000/q", "parley-4f2aadaec332fbea"),
+        ("q/r", "parley-c933b022112447b4"),
+        ("s3a://lake", "parley-9e676cf6770b86a0"),
+    ],
+)
+def test_the_name_of_a_query_is_that_of_earlier_releases(location: str, name: str) -> None:
+    """Under another one a query that goes on does not find what it has written."""
+    assert checkpoint_prefix(location) == name
 
 
 def test_a_prefix_of_the_users_own_goes_before() -> None:
