@@ -158,6 +158,14 @@ def test_tables_that_cannot_be_written_are_refused_with_what_to_do(tmp_path: Pat
         assert parquet_of(root) == set()
 
 
+def test_no_table_is_made_that_would_be_refused(tmp_path: Path) -> None:
+    dotted = type(SCHEMA)([*SCHEMA.fields]).add("a.b", "string")
+    query = Query(tmp_path, schema=dotted, options={"partitionBy": "a.b"})
+    with pytest.raises(ConfigError, match=r'cannot be partitioned by "a\.b".*withColumnRenamed'):
+        query.run(0, [[{"n": 1, "text": "x", "a.b": "y"}]])
+    assert not catalog(tmp_path).table_exists(NAME)
+
+
 def test_a_table_of_a_later_format_is_refused(tmp_path: Path) -> None:
     _make(tmp_path, Schema(NestedField(1, "n", LongType()), NestedField(2, "text", StringType())))
     file = place(load(tmp_path).metadata_location)

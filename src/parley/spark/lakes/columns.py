@@ -36,6 +36,8 @@ class Rules:
     """What one calls such a table."""
     not_in_names: str = ""
     partitions_in_files: bool = False
+    not_in_partitions: str = ""
+    """Characters that names of partition columns cannot have."""
 
 
 DELTA = Rules("a Delta table", " ,;{}()\n\t=")
@@ -112,6 +114,11 @@ def check_new_table(
             raise ConfigError(
                 f'partitionBy names "{name}", which is no column of the '
                 f"rows.{nearest_hint(name, names)}"
+            )
+        if any(char in name for char in rules.not_in_partitions):
+            raise ConfigError(
+                f'{rules.table} cannot be partitioned by "{name}", whose name has one of '
+                f'"{rules.not_in_partitions}": rename it with .withColumnRenamed'
             )
     check_partitions(columns, partition_by, rules)
 

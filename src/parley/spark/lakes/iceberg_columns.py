@@ -17,7 +17,8 @@ from parley.errors import ConfigError
 from parley.spark.lakes.columns import PARTITIONS, Column, Rules
 from parley.types import Json
 
-ICEBERG = Rules("an Iceberg table", partitions_in_files=True)
+# A name with a dot is that of a field within a column.
+ICEBERG = Rules("an Iceberg table", partitions_in_files=True, not_in_partitions=".")
 FIELD_ID = "PARQUET:field_id"
 _TO_ICEBERG = {
     "boolean": "boolean", "integer": "int", "long": "long", "float": "float", "double": "double",
