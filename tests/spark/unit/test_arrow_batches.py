@@ -126,6 +126,8 @@ def test_only_columns_that_are_named_are_decoded(options: dict[str, str]) -> Non
     ("given", "own", "says"),
     [
         ({"columns": "key,ofset"}, None, r'no column "ofset"\. Did you mean "offset"'),
+        ({"columns": "VALUE"}, None, r'no column "VALUE"\. Did you mean "value"'),
+        ({"columns": "key,headers"}, None, r'no column "headers"\. Set includeHeaders=true\.'),
         ({"columns": "key,key"}, None, 'columns="key,key" names a column twice'),
         ({"columns": " , "}, None, "names separated by commas is expected"),
         ({"columns": "key"}, StructType().add("topic", "string"), "leave one of them out"),

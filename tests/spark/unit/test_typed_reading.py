@@ -205,6 +205,15 @@ def test_what_spark_cannot_hold_is_refused_at_planning(
     assert columns["value"].dataType.simpleString() == "struct<name:string,people:bigint>"
 
 
+def test_a_schema_of_another_format_is_refused_with_what_helps(
+    registry: SchemaRegistryClient, topic: str, options: dict[str, str]
+) -> None:
+    registry.register_schema(f"{topic}-value", Schema(json.dumps(CITY)))
+    expected = "AVRO, where JSON is wanted. Give valueFormat and valueSchema that belong together"
+    with pytest.raises(ConfigError, match=expected):
+        loaded({**options, "valueFormat": "json", "valueSchema": "latest"})
+
+
 def test_times_of_day_are_numbers(
     registry: SchemaRegistryClient, client: Client, topic: str, options: dict[str, str]
 ) -> None:

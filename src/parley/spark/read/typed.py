@@ -133,9 +133,14 @@ def _arrow_types(typed: TypedOptions, readers: Readers) -> dict[str, pa.DataType
             found[part] = _batches(schemas, typed.topic or "").data_type(part)
         except SchemaError as error:
             path = f"{part}.{error.path}" if error.path else part
+            remedy = (
+                f"Name the fields that you want in {part}Columns."
+                if error.path
+                else f"Give {part}Format and {part}Schema that belong together, or leave both out, "
+                "and read it as bytes."
+            )
             raise ConfigError(
-                f"{path} cannot be a column of Spark: {error.problem}. Name the fields that you "
-                f"want in {part}Columns."
+                f"{path} cannot be a column of Spark: {error.problem}. {remedy}"
             ) from error
         except ConfigError as error:
             said = in_users_words(str(error)).removeprefix("columns: ")

@@ -154,10 +154,17 @@ def selected(schema: StructType, names: Sequence[str]) -> StructType:
     wrong = next((name for name in names if name not in known), None)
     if wrong is not None:
         raise ConfigError(
-            f'columns: there is no column "{wrong}".{nearest_hint(wrong, known)} There are: '
+            f'columns: there is no column "{wrong}".{_instead(wrong, known)} There are: '
             f"{', '.join(known)}"
         )
     return StructType([known[name] for name in names])
+
+
+def _instead(wrong: str, known: Collection[str]) -> str:
+    if wrong.lower() == "headers" and "headers" not in known:
+        return " Set includeHeaders=true."
+    by_lower = {name.lower(): name for name in known}
+    return nearest_hint(by_lower.get(wrong.lower(), wrong), known)
 
 
 def check_selected(schema: StructType, names: Sequence[str]) -> None:
