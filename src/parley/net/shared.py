@@ -21,6 +21,8 @@ async def outcome(task: asyncio.Future[T]) -> T:
     error = task.exception()
     if isinstance(error, KafkaError):
         raise own_copy(error) from error.__cause__
+    if error is not None:
+        raise error  # `result` would tell the first caller alone where it was raised
     return task.result()
 
 

@@ -9,6 +9,7 @@ import gc
 import json
 import ssl
 import threading
+import traceback
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -327,3 +328,14 @@ async def test_where_no_thread_can_be_begun_the_next_login_asks_again(
             with pytest.raises(NetworkError, match=r"was not asked: can't start"):
                 await source()
         assert await asyncio.wait_for(source(), 60)
+
+
+async def test_each_login_learns_where_a_function_failed() -> None:
+    def failing() -> str:
+        raise ConnectionError
+
+    source = FunctionTokens(failing)
+    errors = await asyncio.gather(*(source() for _ in range(3)), return_exceptions=True)
+    for error in errors:
+        assert isinstance(error, ConnectionError)
+        assert traceback.extract_tb(error.__traceback__)[-1].name == "failing"
