@@ -80,6 +80,7 @@ class BrokerConnection:
         self._throttled_until_ms = 0
         self._login_timer: TimerHandle | None = None
         self._login_task: asyncio.Task[None] | None = None
+        self._session_ends_ms = 0
         self._expired: frozenset[int] = frozenset()
         self._was_answered = False
         self._is_lost = False
@@ -345,6 +346,7 @@ class BrokerConnection:
 
     def _plan_next_login(self, session_lifetime_ms: int) -> None:
         if session_lifetime_ms:
+            self._session_ends_ms = self.clock.now_ms() + session_lifetime_ms
             pause_ms = max(MIN_LOGIN_PAUSE_MS, int(session_lifetime_ms * LOGIN_AGAIN_AT))
             self._login_timer = self.clock.call_at_ms(
                 self.clock.now_ms() + pause_ms, self._begin_login_again
@@ -356,7 +358,7 @@ class BrokerConnection:
     async def _log_in_again(self) -> None:
         timeout_ms = self._options.socket_connection_setup_timeout_ms
         try:
-            mechanism = await make_mechanism(self._options)
+            mechanism = await self._mechanism_for_next_login()
         except KafkaError as error:
             self._protocol.close(error)
         else:
@@ -366,6 +368,29 @@ class BrokerConnection:
                 self._watch(now_ms + timeout_ms)
         self._login_task = None  # what follows must not cancel this very task
         self._pump()
+
+    async def _mechanism_for_next_login(self) -> ClientMechanism | None:
+        """Try while the session lasts: no broker has refused anything. Raises as `make_mechanism`.
+
+        A source of tokens that fails for a moment ends no connection so.
+        """
+        pause_ms = MIN_LOGIN_PAUSE_MS
+        while True:
+            try:
+                return await make_mechanism(self._options)
+            except KafkaError as error:
+                left_ms = self._session_ends_ms - self.clock.now_ms()
+                if left_ms <= 0:
+                    raise
+                log = _log.warning if pause_ms == MIN_LOGIN_PAUSE_MS else _log.debug
+                log(
+                    "%s: %s; the session goes on for %d ms, meanwhile this is tried again",
+                    self.address,
+                    error,
+                    left_ms,
+                )
+            await self.clock.sleep_ms(min(pause_ms, left_ms))
+            pause_ms *= 2
 
 
 def _fail(future: asyncio.Future[T], error: KafkaError) -> None:

@@ -16,7 +16,13 @@ from typing import Any
 import pytest
 
 from parley.devcluster.security.security import ListenerSecurity, Security
-from parley.errors import AuthenticationError, ConfigError, NetworkError, RequestTimedOut
+from parley.errors import (
+    AuthenticationError,
+    ConfigError,
+    KafkaError,
+    NetworkError,
+    RequestTimedOut,
+)
 from parley.messages import FetchRequest, MetadataRequest
 from parley.net import (
     ConnectOptions,
@@ -251,14 +257,43 @@ async def test_a_repeated_login_that_fails_ends_the_connection(
     await server.close()
 
 
-async def test_a_token_provider_that_fails_later_ends_the_connection(
+async def test_a_token_provider_that_fails_for_a_moment_ends_no_session(
+    network: MemoryBackend, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker has refused nothing."""
+    tokens = ["good", NetworkError("in trouble"), AuthenticationError("empty"), "good", "good"]
+
+    def provider() -> str:
+        token = tokens.pop(0)
+        if isinstance(token, KafkaError):
+            raise token
+        return str(token)
+
+    server = await listening(network, clock, Broker(), session_lifetime_ms=40_000)
+    options = replace(OAUTH, sasl_token_provider=provider)
+    connection = await open_connection(BROKER, options, backend=network, clock=clock)
+    for left in (4, 4, 4, 1, 1, 1, 0):  # logins after 34 s, and 34 s after the last trouble
+        await clock.advance(11_000)
+        await connection.request(MetadataRequest(topics=[]))
+        assert len(tokens) == left
+    (warned,) = [one.message for one in caplog.records if one.levelno == logging.WARNING]
+    assert "in trouble; the session goes on for 6000 ms" in warned
+    await connection.close()
+    assert clock.waiting == 0
+    await server.close()
+
+
+async def test_a_token_provider_that_fails_later_ends_the_connection_with_its_session(
     network: MemoryBackend, clock: ManualClock
 ) -> None:
     tokens = ["good"]
     server = await listening(network, clock, Broker(), session_lifetime_ms=10_000)
     options = replace(OAUTH, sasl_token_provider=lambda: tokens.pop(0))
     connection = await open_connection(BROKER, options, backend=network, clock=clock)
-    await clock.advance(9_000)
+    await clock.advance(9_999)
+    assert not connection.is_closed
+    await clock.advance(1)
+    assert connection.is_closed
     assert "sasl_token_provider failed: IndexError" in str(connection.error)
     await server.close()
 
