@@ -91,7 +91,7 @@ class UnsupportedVersionError(KafkaError):
 class NetworkError(KafkaError):
     """A connection could not be made or was lost; `stage` says where.
 
-    Stages: "name lookup", "connect", "tls", "versions", "authentication", "request".
+    Stages: "name lookup", "token", "connect", "tls", "versions", "authentication", "request".
     """
 
     retriable = True

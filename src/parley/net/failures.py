@@ -12,6 +12,7 @@ from parley.net.address import Address
 from parley.versions import api_name
 
 NAME_LOOKUP = "name lookup"
+TOKEN = "token"
 CONNECT = "connect"
 TLS = "tls"
 LISTEN = "listen"

@@ -6,6 +6,7 @@ import inspect
 import secrets
 
 from parley.errors import AuthenticationError, KafkaError
+from parley.net.oauth import EndpointTokens
 from parley.net.options import ConnectOptions
 from parley.protocol.sasl import MECHANISMS, ClientCredentials, ClientMechanism
 from parley.protocol.sasl.base import NO_SECRET
@@ -31,6 +32,19 @@ async def make_mechanism(options: ConnectOptions) -> ClientMechanism | None:
             token_auth=options.sasl_token_auth,
         )
     )
+
+
+def wants_token(options: ConnectOptions) -> bool:
+    """Return whether a login begins with a token that somebody has to be asked for."""
+    return options.uses_sasl and MECHANISMS[str(options.sasl_mechanism)].uses_token
+
+
+def awaited_token(options: ConnectOptions) -> str:
+    """Return who has not given the token of a login, and what was wrong before."""
+    provider = options.sasl_token_provider
+    if isinstance(provider, EndpointTokens):
+        return provider.waiting
+    return "sasl_oauth_token_provider has not returned"
 
 
 async def _token(options: ConnectOptions) -> Secret:

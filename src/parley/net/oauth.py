@@ -111,6 +111,14 @@ class EndpointTokens:
         self._token: Secret | None = None
         self._fresh_until_s = 0.0
         self._pending: Future[Secret] | None = None
+        self._trouble: NetworkError | None = None
+
+    @property
+    def waiting(self) -> str:
+        """What to say of a login that waits for this endpoint: its last failure, if it had one."""
+        if self._trouble is not None:
+            return f"{self._trouble}; it is asked again"
+        return f"the token endpoint {self.endpoint.place} has not answered"
 
     async def __call__(self) -> Secret:
         """Return a token that is still good for a while."""
@@ -156,10 +164,15 @@ class EndpointTokens:
         backoff_ms = float(endpoint.retry_backoff_ms)
         while True:
             try:
-                return _ask(endpoint)
-            except NetworkError:
-                if (time.monotonic() - began) * 1000 + backoff_ms > endpoint.retry_backoff_max_ms:
+                answer = _ask(endpoint)
+            except NetworkError as error:
+                self._trouble = error
+                spent_ms = (time.monotonic() - began) * 1000
+                if not error.retriable or spent_ms + backoff_ms > endpoint.retry_backoff_max_ms:
                     raise
+            else:
+                self._trouble = None
+                return answer
             self._pause(backoff_ms / 1000)
             backoff_ms = max(1.0, backoff_ms) * 2
 
@@ -230,6 +243,16 @@ def _ask(endpoint: TokenEndpoint) -> dict[str, Json]:
             status = answer.status
             deadline_s = time.monotonic() + endpoint.read_timeout_ms / 1000
             body = read_bounded(answer, MAX_ANSWER_BYTES, deadline_s)
+    except ssl.SSLCertVerificationError as error:
+        made = NetworkError(
+            f"the certificate of the token endpoint {endpoint.place} is not trusted: "
+            f"{error.verify_message}; give its CA as ssl.truststore.location in sasl.jaas.config, "
+            "and a URL with a name that the certificate holds",
+            address=parts.netloc,
+            stage=TOKEN_ENDPOINT,
+        )
+        made.retriable = False  # the same certificate comes again
+        raise made from None
     except (OSError, http.client.HTTPException, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise NetworkError(

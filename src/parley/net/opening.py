@@ -22,8 +22,8 @@ from parley.net.address import Address, parse_address
 from parley.net.asyncio_backend import AsyncioBackend
 from parley.net.clock import Clock, Deadline, LoopClock
 from parley.net.connection import BrokerConnection
-from parley.net.failures import CONNECT, NAME_LOOKUP, SILENCE_HINT, VERSIONS
-from parley.net.login import make_mechanism
+from parley.net.failures import CONNECT, NAME_LOOKUP, SILENCE_HINT, TOKEN, VERSIONS
+from parley.net.login import awaited_token, make_mechanism, wants_token
 from parley.net.options import ConnectOptions
 from parley.net.probe_outcomes import ProbeOutcome, ProbeOutcomes
 from parley.net.stream import Backend, Place
@@ -57,8 +57,8 @@ async def open_connection(
 ) -> BrokerConnection:
     """Return a negotiated connection to a broker.
 
-    Raises NetworkError (its `stage` is "name lookup", "connect", "tls", "versions" or
-    "authentication"), RemoteProtocolError when something else than Kafka answers,
+    Raises NetworkError (its `stage` is "name lookup", "token", "connect", "tls",
+    "versions" or "authentication"), RemoteProtocolError when something else than Kafka answers,
     UnsupportedVersionError or BrokerError when negotiation fails, AuthenticationError when the
     login is refused, ConfigError for options that cannot be used. Nothing stays open then, nor when
     the caller is cancelled.
@@ -102,7 +102,9 @@ class Opening:
 
     @property
     def stage(self) -> str:
-        """How far it has come: "name lookup", "connect", "tls", "versions" or "authentication"."""
+        """How far it has come: "name lookup", "token", "connect", "tls", "versions" or
+        "authentication".
+        """
         if self._stage == VERSIONS and self._connection is not None:
             return self._connection.stage
         return self._stage
@@ -121,12 +123,11 @@ class Opening:
                 connection = await self._open()
         except TimeoutError as error:
             self._probe_outcomes.forget(self._address)  # silent now: 0.9 may have come back there
-            hint = f": {SILENCE_HINT}" if self._stage == VERSIONS else ""
             limit_ms = self._options.socket_connection_setup_timeout_ms
             raise RequestTimedOut(
                 f"{self._address}: not connected within "
                 f"socket_connection_setup_timeout_ms={limit_ms}, at the stage "
-                f"of {self._stage}{hint}",
+                f"of {self._stage}{self._hint()}",
                 address=str(self._address),
                 stage=self._stage,
             ) from error
@@ -138,6 +139,11 @@ class Opening:
             self._probe_outcomes.put(self._address, outcome, self._clock.now_ms())
             connection.closed.add_done_callback(lambda _: self._forget_after(connection))
         return connection
+
+    def _hint(self) -> str:
+        if self._stage == TOKEN:
+            return f": {awaited_token(self._options)}"
+        return f": {SILENCE_HINT}" if self._stage == VERSIONS else ""
 
     def _forget_after(self, connection: BrokerConnection) -> None:
         if connection.error is not None:
@@ -186,6 +192,8 @@ class Opening:
         return await self._open_at(places[-1], settings)
 
     async def _open_at(self, place: Place, settings: ClientSettings) -> BrokerConnection:
+        if wants_token(self._options):
+            self._enter(TOKEN)
         mechanism = await make_mechanism(self._options)
         connection = BrokerConnection(
             self._address, self._options, settings, self._clock, mechanism

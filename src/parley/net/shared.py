@@ -22,7 +22,7 @@ async def outcome(task: asyncio.Future[T]) -> T:
     if isinstance(error, KafkaError):
         raise own_copy(error) from error.__cause__
     if error is not None:
-        raise error  # `result` would tell the first caller alone where it was raised
+        raise error  # `result` shows the first caller alone where it was raised
     return task.result()
 
 

@@ -17,7 +17,14 @@ from typing import Any
 import pytest
 import trustme
 
-from parley.errors import AuthenticationError, ConfigError, KafkaError, NetworkError
+from parley.errors import (
+    AuthenticationError,
+    ConfigError,
+    KafkaError,
+    NetworkError,
+    RequestTimedOut,
+)
+from parley.net import ConnectOptions, open_connection
 from parley.net.oauth import (
     MAX_ANSWER_BYTES,
     EndpointTokens,
@@ -207,6 +214,7 @@ async def test_nobody_there_is_a_network_error() -> None:
 
 
 async def test_an_endpoint_over_tls_is_verified() -> None:
+    pauses: list[float] = []
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
@@ -214,8 +222,12 @@ async def test_an_endpoint_over_tls_is_verified() -> None:
     authority.configure_trust(trusting)
     with TokenServer(context) as server:
         assert await tokens(server.url, ssl_context=trusting)()
-        with pytest.raises(NetworkError, match="did not answer"):
-            await tokens(server.url)()  # the system does not know this authority
+        source = EndpointTokens(
+            endpoint(server.url, retry_backoff_max_ms=60_000), pause=pauses.append
+        )
+        with pytest.raises(NetworkError, match=r"not trusted: .*ssl\.truststore\.location"):
+            await source()  # the system does not know this authority
+    assert pauses == []
 
 
 @pytest.mark.parametrize(
@@ -309,7 +321,7 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_not_reported() -> Non
         for thread in threading.enumerate():
             if thread.name == "parley-token":
                 await asyncio.to_thread(thread.join, 60)
-        await asyncio.sleep(0)  # what the thread has for the loop
+        await asyncio.sleep(0)  # what the thread has set arrives
         del login
         gc.collect()
     assert reported == []
@@ -339,3 +351,27 @@ async def test_each_login_learns_where_a_function_failed() -> None:
     for error in errors:
         assert isinstance(error, ConnectionError)
         assert traceback.extract_tb(error.__traceback__)[-1].name == "failing"
+
+
+async def test_a_login_that_waits_for_its_token_says_so() -> None:
+    """It waits for nothing of the broker."""
+    go = threading.Event()
+
+    def hanging(handler: BaseHTTPRequestHandler) -> None:
+        go.wait(60)
+        handler.send_error(401)
+
+    with TokenServer(answers=[(503, b"busy"), hanging]) as server:
+        source = tokens(server.url, retry_backoff_max_ms=60_000)
+        options = ConnectOptions(
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_token_provider=source,
+            socket_connection_setup_timeout_ms=500,
+            allow_plaintext_password=True,
+        )
+        assert f"{source.endpoint.place} has not answered" in source.waiting
+        with pytest.raises(RequestTimedOut, match=r"stage of token: .* HTTP status 503") as caught:
+            await open_connection("127.0.0.1:9", options)
+        assert caught.value.stage == "token"
+        go.set()

@@ -6,11 +6,20 @@ from collections.abc import Collection
 
 from parley.errors import BrokersUnreachable, KafkaError, RequestTimedOut
 from parley.net import Address
-from parley.net.failures import AUTHENTICATION, CONNECT, NAME_LOOKUP, SILENCE_HINT, TLS, VERSIONS
+from parley.net.failures import (
+    AUTHENTICATION,
+    CONNECT,
+    NAME_LOOKUP,
+    SILENCE_HINT,
+    TLS,
+    TOKEN,
+    VERSIONS,
+)
 from parley.types import TopicPartition
 
 _WAITS = {
     NAME_LOOKUP: "its name was still being looked up",
+    TOKEN: "the token for its login had not come: look at its endpoint, or its function",
     CONNECT: "the connection was still being made",
     TLS: "connected, and the TLS handshake was not answered: is this a TLS listener?",
     VERSIONS: f"connected, and ApiVersions was not answered: {SILENCE_HINT}",
