@@ -169,7 +169,7 @@ def test_a_coordinator_that_refuses_the_id_is_quoted(old: LocalCluster, code: in
         old.faults.fail("InitProducerId", code)
         with pytest.raises(BrokerError) as caught:
             client.transactions.producer("refused").start()
-        assert caught.value.code == code
+        assert (caught.value.code, caught.value.resource) == (code, "transactional id refused")
         with client.transactions.producer("refused") as producer:
             transact(producer, 1)
 

@@ -181,7 +181,7 @@ def test_a_missing_right_to_the_group_is_raised_by_polls_until_it_is_there(api: 
         elif api != "Heartbeat":
             one.consumer.enforce_rebalance("a test")
         for _ in range(3):
-            with pytest.raises(GroupAuthorizationFailedError):
+            with pytest.raises(GroupAuthorizationFailedError, match=r"group readers\]: .* Read"):
                 one.go_on(15_000)
         one.go_on(15_000)
         joined = api in ("JoinGroup", "SyncGroup")

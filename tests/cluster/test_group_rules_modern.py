@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -23,6 +24,7 @@ from parley.messages import ConsumerGroupHeartbeatRequest, OffsetFetchRequest
 
 from .lone_member import (
     EVERYTHING,
+    GROUP,
     MODERN,
     PARTITIONS,
     SETTINGS,
@@ -182,14 +184,18 @@ def test_g54_what_is_fatal_is_raised_by_every_poll_and_ends_the_heartbeats(code:
 
 
 @pytest.mark.parametrize(
-    ("code", "error"), [(29, TopicAuthorizationFailedError), (30, GroupAuthorizationFailedError)]
+    ("code", "error", "says"),
+    [
+        (29, TopicAuthorizationFailedError, f"group {GROUP}]: it subscribes to {TOPIC}; the user"),
+        (30, GroupAuthorizationFailedError, f"group {GROUP}]: the user needs the right Read"),
+    ],
 )
 def test_g54_a_missing_right_is_raised_and_the_membership_goes_on(
-    code: int, error: type[BrokerError]
+    code: int, error: type[BrokerError], says: str
 ) -> None:
     with lone("4.3", **MODERN) as one:
         one.cluster.faults.fail("ConsumerGroupHeartbeat", code)
-        with pytest.raises(error):
+        with pytest.raises(error, match=re.escape(says)):
             one.go_on(8_000)
         one.go_on(8_000)
         assert one.consumer.group_metadata() == one.before

@@ -35,7 +35,8 @@ same request be sent again (`retriable`, `refresh_metadata`).
 
 Map: `tree` has the classes, `transactions` those about what became of one, `groups` those of a
 member, `schemas` those of registries and frames, `lakes` those of tables, `jobs` those of
-pipelines, `broker` one for each code of codes.txt, `codes` the codes by name.
+pipelines, `broker` one for each code of codes.txt, `codes` the codes by name, `rights` what a
+user lacks where one says so.
 """
 
 from typing import TYPE_CHECKING

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypedDict
 
+from parley.errors.rights import missing_right
 from parley.errors.tree import KafkaError, UnsupportedVersionError, printable
 
 _MAX_MESSAGE_CHARS = 2_000
@@ -23,9 +24,10 @@ class ErrorCode(NamedTuple):
 class BrokerError(KafkaError):
     """The broker refused a request, or a part of it, with an error code.
 
-    `code` and `name` are Kafka's. `topic`, `partition`, `api`, `version` and `broker` say where,
-    as far as it is known. Subclasses are named after the code (`NotLeaderOrFollowerError`, ...) and
-    imported from `parley.errors`; `broker_error` makes the right one.
+    `code` and `name` are Kafka's. `topic`, `partition`, `api`, `version`, `broker` and `resource`
+    ("group g") say where, as far as it is known. Subclasses are named after the code
+    (`NotLeaderOrFollowerError`, ...) and imported from `parley.errors`; `broker_error` makes the
+    right one.
     """
 
     code: int = -1
@@ -41,12 +43,14 @@ class BrokerError(KafkaError):
         api: str | None = None,
         version: int | None = None,
         broker: str | None = None,
+        resource: str | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.api = api
         self.version = version
         self.broker = broker
+        self.resource = resource
         self.broker_message = message
         super().__init__(self._text())
 
@@ -59,6 +63,7 @@ class BrokerError(KafkaError):
             api=self.api,
             version=self.version,
             broker=self.broker,
+            resource=self.resource,
         )
         return _restored, (self.code, self.broker_message, facts)
 
@@ -68,16 +73,19 @@ class BrokerError(KafkaError):
             where.append(f"{self.api} v{self.version}" if self.version is not None else self.api)
         if self.topic is not None:
             where.append(self.topic if self.partition is None else f"{self.topic}-{self.partition}")
+        if self.resource is not None:
+            where.append(printable(self.resource))
         if self.broker is not None:
             where.append(f"broker {self.broker}")
         text = f"{self.name} ({self.code})"
         if where:
             text += f" [{', '.join(where)}]"
-        return (
-            f"{text}: {printable(self.broker_message, _MAX_MESSAGE_CHARS)}"
-            if self.broker_message
-            else text
-        )
+        said = printable(self.broker_message, _MAX_MESSAGE_CHARS) if self.broker_message else None
+        right = missing_right(self.code, self.api)
+        if said and right:
+            said = f"{said.rstrip('.')}; {right}"
+        why = said or right
+        return text if why is None else f"{text}: {why}"
 
 
 class UnknownBrokerError(BrokerError):
@@ -97,6 +105,7 @@ class _Facts(TypedDict):
     api: str | None
     version: int | None
     broker: str | None
+    resource: str | None
 
 
 def _restored(code: int, message: str | None, facts: _Facts) -> KafkaError:
@@ -202,6 +211,7 @@ def broker_error(
     api: str | None = None,
     version: int | None = None,
     broker: str | None = None,
+    resource: str | None = None,
 ) -> KafkaError:
     """Return (not raise) the exception for a broker's error code.
 
@@ -223,7 +233,14 @@ def broker_error(
             api=api,
             version=version,
             broker=broker,
+            resource=resource,
         )
     return _class_for(entry)(
-        message, topic=topic, partition=partition, api=api, version=version, broker=broker
+        message,
+        topic=topic,
+        partition=partition,
+        api=api,
+        version=version,
+        broker=broker,
+        resource=resource,
     )

@@ -76,7 +76,8 @@ def test_every_code_has_a_class_of_its_own(entry: ErrorCode) -> None:
     assert type(error) is type(broker_error(entry.code))
     words = entry.name.removesuffix("_ERROR").removesuffix("_EXCEPTION").replace("_", "")
     assert type(error).__name__.upper() == OTHER_CLASSES.get(entry.code, f"{words}ERROR").upper()
-    assert str(error) == f"{entry.name} ({entry.code}) [FETCH v4, t-3, broker 2]: because"
+    text = f"{entry.name} ({entry.code}) [FETCH v4, t-3, broker 2]: because"
+    assert str(error).partition("; the user needs")[0] == text
 
 
 def test_an_unknown_code_is_kept() -> None:
@@ -96,6 +97,33 @@ def test_an_unsupported_version_reported_by_the_broker_is_marked_as_such() -> No
 def test_text_leaves_out_what_is_not_known() -> None:
     assert str(broker_error(3)) == "UNKNOWN_TOPIC_OR_PARTITION (3)"
     assert str(broker_error(3, topic="t")) == "UNKNOWN_TOPIC_OR_PARTITION (3) [t]"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            broker_error(30, api="JOIN_GROUP", resource="group g"),
+            "GROUP_AUTHORIZATION_FAILED (30) [JOIN_GROUP, group g]: the user needs the right Read "
+            "on the group",
+        ),
+        (
+            broker_error(53, api="INIT_PRODUCER_ID", version=4, resource="transactional id x"),
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53) [INIT_PRODUCER_ID v4, transactional id x]: "
+            "the user needs the right Write on the transactional id",
+        ),
+        (
+            broker_error(29, "Topic authorization failed.", api="DELETE_TOPICS", topic="a"),
+            "TOPIC_AUTHORIZATION_FAILED (29) [DELETE_TOPICS, a]: Topic authorization failed; the "
+            "user needs the right Delete on the topic",
+        ),
+        (broker_error(29, topic="a"), "TOPIC_AUTHORIZATION_FAILED (29) [a]"),
+        (broker_error(31), "CLUSTER_AUTHORIZATION_FAILED (31)"),
+    ],
+    ids=lambda value: str(getattr(value, "code", "")),
+)
+def test_a_missing_right_is_named_with_what_it_is_on(error: KafkaError, text: str) -> None:
+    assert str(error) == str(pickle.loads(pickle.dumps(error))) == text
 
 
 def test_an_error_survives_the_way_to_another_process() -> None:

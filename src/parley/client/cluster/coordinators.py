@@ -25,6 +25,9 @@ class KeyType(IntEnum):
     TRANSACTION = 1
 
 
+_NAMES = {KeyType.GROUP: "group", KeyType.TRANSACTION: "transactional id"}
+
+
 def allowed_versions(kind: KeyType) -> VersionRange:
     """Return the versions that can ask for this kind: v0 knows groups only."""
     return VersionRange(int(kind), 2**15 - 1)
@@ -46,7 +49,7 @@ def coordinators_request(
 
 
 def read_coordinators(
-    response: FindCoordinatorResponse, version: int, keys: Sequence[str]
+    response: FindCoordinatorResponse, version: int, kind: KeyType, keys: Sequence[str]
 ) -> dict[str, Node | KafkaError]:
     """Return the coordinator of each key, or why there is none."""
     found: dict[str, Node | KafkaError] = {}
@@ -54,7 +57,11 @@ def read_coordinators(
         key = keys[0] if isinstance(answer, FindCoordinatorResponse) else answer.key
         if answer.error_code:
             found[key] = broker_error(
-                answer.error_code, answer.error_message, api="FIND_COORDINATOR", version=version
+                answer.error_code,
+                answer.error_message,
+                api="FIND_COORDINATOR",
+                version=version,
+                resource=f"{_NAMES[kind]} {key}",
             )
         else:
             found[key] = Node(answer.node_id, answer.host, answer.port)

@@ -267,7 +267,7 @@ async def _look_up(
         kind, keys, conn.versions.choose(ApiKey.FIND_COORDINATOR, allowed)
     )
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
-    found = read_coordinators(reply.message, reply.version, keys)
+    found = read_coordinators(reply.message, reply.version, kind, keys)
     for key, node in found.items():
         if isinstance(node, Node):
             cluster.coordinators[kind, key] = node.id

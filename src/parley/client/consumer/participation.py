@@ -439,8 +439,8 @@ class Participation:
             raise broker_error(REBALANCE_IN_PROGRESS, text, api="OFFSET_COMMIT")
         text = (
             f"the consumer is no member of group {self._group_id} now: its partitions may be "
-            "others' already. Poll to "
-            "join again; if it polled too late before, poll sooner or raise max_poll_interval_ms"
+            "others' already. Poll to join again, which raises what stands in the way; if it "
+            "polled too late before, poll sooner or raise max_poll_interval_ms"
         )
         error = broker_error(UNKNOWN_MEMBER_ID, text, api="OFFSET_COMMIT")
         failures = dict.fromkeys(self._reader.consumed(), error)

@@ -20,6 +20,7 @@ from parley.errors import (
 )
 from parley.errors.codes import (
     FENCED_MEMBER_EPOCH,
+    GROUP_AUTHORIZATION_FAILED,
     ILLEGAL_GENERATION,
     STALE_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,
@@ -140,7 +141,13 @@ def _refusal(
     active = group.outside and code in ACTIVE_GROUP
     text = f"group {group.group_id} has active members; only they may commit" if active else None
     return broker_error(
-        code, text, topic=tp.topic, partition=tp.partition, api="OFFSET_COMMIT", version=version
+        code,
+        text,
+        topic=tp.topic,
+        partition=tp.partition,
+        api="OFFSET_COMMIT",
+        version=version,
+        resource=f"group {group.group_id}" if code == GROUP_AUTHORIZATION_FAILED else None,
     )
 
 
@@ -217,7 +224,7 @@ async def read_offsets(
             raise
         message = _fetch_request(cluster, group, wanted, version, stable=stable)
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
-        return _read_committed(cluster, reply.message, reply.version, wanted)
+        return _read_committed(cluster, reply.message, reply.version, group_id, wanted)
 
     what = f"fetching offsets of group {group_id}"
     return await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
@@ -307,12 +314,14 @@ def _read_committed(
     cluster: Cluster,
     response: OffsetFetchResponse,
     version: int,
+    group_id: str,
     wanted: list[TopicPartition] | None,
 ) -> Offsets:
     group = response.groups[0] if version >= BATCHED_FETCH and response.groups else response
     code = getattr(group, "error_code", 0)
     if code:
-        raise broker_error(code, api="OFFSET_FETCH", version=version)
+        resource = f"group {group_id}"
+        raise broker_error(code, api="OFFSET_FETCH", version=version, resource=resource)
     topics = {tp.topic for tp in wanted or ()}
     names = {cluster.view.topic_id(topic): topic for topic in topics}
     found: Offsets = dict.fromkeys(wanted or ())

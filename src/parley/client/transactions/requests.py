@@ -87,7 +87,10 @@ async def init_producer_id(
     )
     allowed = VersionRange(0 if writer.identity == NOBODY else RENEWING_VERSION, _MAX)
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
-    _raise(reply.message.error_code, ApiKey.INIT_PRODUCER_ID, reply.version, conn)
+    resource = f"transactional id {writer.transactional_id}"
+    _raise(
+        reply.message.error_code, ApiKey.INIT_PRODUCER_ID, reply.version, conn, resource=resource
+    )
     return Identity(reply.message.producer_id, reply.message.producer_epoch), renews
 
 
@@ -140,7 +143,10 @@ async def add_offsets(
         group_id=group_id,
     )
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline))
-    _raise(reply.message.error_code, ApiKey.ADD_OFFSETS_TO_TXN, reply.version, conn)
+    resource = f"group {group_id}"
+    _raise(
+        reply.message.error_code, ApiKey.ADD_OFFSETS_TO_TXN, reply.version, conn, resource=resource
+    )
 
 
 async def commit_offsets(
@@ -205,7 +211,13 @@ async def end_txn(
 
 
 def _raise(
-    code: int, api: ApiKey, version: int, conn: BrokerConnection, tp: TopicPartition | None = None
+    code: int,
+    api: ApiKey,
+    version: int,
+    conn: BrokerConnection,
+    tp: TopicPartition | None = None,
+    *,
+    resource: str | None = None,
 ) -> None:
     if code:
         topic, partition = (None, None) if tp is None else (tp.topic, tp.partition)
@@ -216,4 +228,5 @@ def _raise(
             api=api.name,
             version=version,
             broker=str(conn.address),
+            resource=resource,
         )

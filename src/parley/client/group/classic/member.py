@@ -170,7 +170,7 @@ class ClassicMember:
                 membership.named(answer.member_id)
                 return None
             if answer.error_code:
-                raise broker_error(answer.error_code, api="JOIN_GROUP", version=None)
+                raise self._refusal(answer.error_code, ApiKey.JOIN_GROUP)
         except KafkaError as error:
             self._coordinator.note(error)
             return self._log_failure(membership.join_failed(error), error)
@@ -220,9 +220,7 @@ class ClassicMember:
                 ApiKey.SYNC_GROUP, lambda version: request, timeout_ms
             )
             if reply.message.error_code:
-                raise broker_error(
-                    reply.message.error_code, api="SYNC_GROUP", version=reply.version
-                )
+                raise self._refusal(reply.message.error_code, ApiKey.SYNC_GROUP, reply.version)
             assignment = decode_assignment(bytes(reply.message.assignment))
         except KafkaError as error:
             self._coordinator.note(error)
@@ -237,6 +235,10 @@ class ClassicMember:
             membership.synced(assignment)
             self._finished(identity, assignment)
         return None
+
+    def _refusal(self, code: int, api: ApiKey, version: int | None = None) -> KafkaError:
+        resource = f"group {self._who.group_id}"
+        return broker_error(code, api=api.name, version=version, resource=resource)
 
     def _chosen(self, answer: JoinGroupResponse) -> Assignor:
         for one in self._assignors:
@@ -352,7 +354,7 @@ class ClassicMember:
             )
             self._pace.beat_answered(self._cluster.now_ms())
             if reply.message.error_code:
-                raise broker_error(reply.message.error_code, api="HEARTBEAT", version=reply.version)
+                raise self._refusal(reply.message.error_code, ApiKey.HEARTBEAT, reply.version)
         except KafkaError as error:
             self._coordinator.note(error)
             reaction = membership.beat_failed(error, asked_as)

@@ -29,6 +29,7 @@ from parley.client.group.modern.membership import MemberState, ModernMembership
 from parley.client.group.modern.reactions import Reaction
 from parley.client.group.pace import Pace
 from parley.errors import KafkaError, LocalProtocolError, broker_error
+from parley.errors.codes import TOPIC_AUTHORIZATION_FAILED
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, format_uuid
 from parley.versions import VersionRange
@@ -151,12 +152,7 @@ class ModernMember:
             )
             answer = reply.message
             if answer.error_code:
-                raise broker_error(
-                    answer.error_code,
-                    answer.error_message,
-                    api="CONSUMER_GROUP_HEARTBEAT",
-                    version=reply.version,
-                )
+                raise self._refusal(answer.error_code, answer.error_message, reply.version)
         except KafkaError as error:
             self._coordinator.note(error)
             await self._failed(error, epoch)
@@ -179,6 +175,17 @@ class ModernMember:
         if acknowledging and membership.state is MemberState.STABLE:
             self._finished()
         await self._resolve()
+
+    def _refusal(self, code: int, said: str | None, version: int) -> KafkaError:
+        if code == TOPIC_AUTHORIZATION_FAILED and not said:  # brokers do not say which topic
+            said = f"it subscribes to {', '.join(sorted(self.membership.topics or ()))}"
+        return broker_error(
+            code,
+            said,
+            api="CONSUMER_GROUP_HEARTBEAT",
+            version=version,
+            resource=f"group {self._who.group_id}",
+        )
 
     def _finished(self) -> None:
         took_ms = self._pace.rebalance_ended(self._cluster.now_ms())

@@ -146,6 +146,7 @@ class ShareMember:
                     api="SHARE_GROUP_HEARTBEAT",
                     version=reply.version,
                     broker=str(conn.address),
+                    resource=f"group {self.who.group_id}",
                 )
         except KafkaError as error:
             self._coordinator.note(error)

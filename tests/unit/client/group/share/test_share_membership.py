@@ -126,7 +126,7 @@ def test_g54_a_leader_that_does_not_know_a_member_fences_it_too() -> None:
         (RequestTimedOut("late", stage="request"), Reaction.FIND),
         (NetworkError("lost"), Reaction.FIND),
         (broker_error(29), Reaction.RAISE),
-        (broker_error(30), Reaction.FATAL),
+        (broker_error(30), Reaction.RAISE),
         (broker_error(24), Reaction.FATAL),
         (broker_error(81), Reaction.FATAL),
         (UnsupportedVersionError("too old"), Reaction.UNSUPPORTED),
