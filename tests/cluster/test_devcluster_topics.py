@@ -16,6 +16,7 @@ from parley_laboratory.wire import Wire
 from .conftest import metadata
 
 TOPIC = "events"
+AlterTopics: Any = request_class(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 CreateTopics: Any = request_class(ApiKey.CREATE_TOPICS)
 FindCoordinator: Any = request_class(ApiKey.FIND_COORDINATOR)
 InitProducerId: Any = request_class(ApiKey.INIT_PRODUCER_ID)
@@ -116,6 +117,57 @@ def test_topics_that_share_a_name_in_metrics(release: str, code: int) -> None:
         assert [topic.error_code for topic in answer.topics] == [17, 0]
         for _ in range(2):
             assert metadata(cluster.bootstrap_servers, 9, "a_b").topics[0].error_code == code
+
+
+@pytest.mark.parametrize(
+    ("release", "config", "code"),
+    [
+        ("4.3", "cleanup.policy=foo", 40),
+        ("1.0", "cleanup.policy=foo", -1),
+        ("4.3", "message.format.version=2.0", 40),
+        ("3.9", "message.format.version=2.0", 0),
+        ("4.0", "segment.bytes=10000", 0),
+        ("4.1", "segment.bytes=10000", 40),
+        ("3.2", "flush.messages=0", 0),
+        ("3.3", "flush.messages=0", 40),
+        ("2.4", "message.timestamp.before.max.ms=1000", 40),
+        ("2.4", "segment.ms=0", 40),
+        ("2.4", "retention.bytes=-5", 0),
+        ("3.0", "remote.storage.enable=true", 0),
+        ("3.9", "remote.storage.enable=true", 40),
+        ("3.9", "cleanup.policy=", 0),
+        ("3.9", "leader.replication.throttled.replicas=0:1,1:2", 0),
+    ],
+)
+def test_settings_that_a_release_takes(release: str, config: str, code: int) -> None:
+    name, _, value = config.partition("=")
+    topic = CreateTopics.CreatableTopic(
+        name=TOPIC,
+        num_partitions=1,
+        replication_factor=1,
+        configs=[CreateTopics.CreatableTopicConfig(name=name, value=value)],
+    )
+    with (
+        LocalCluster(brokers=1, release=release) as cluster,
+        Wire(cluster.bootstrap_servers) as wire,
+    ):
+        assert wire.ask(CreateTopics(topics=[topic]), 2).topics[0].error_code == code
+
+
+@pytest.mark.parametrize(("release", "code"), [("2.4", 42), ("4.3", 40)])
+def test_values_out_of_range_afterwards(release: str, code: int) -> None:
+    with (
+        LocalCluster(brokers=1, release=release) as cluster,
+        Wire(cluster.bootstrap_servers) as wire,
+    ):
+        cluster.create_topic(TOPIC, configs={"segment.bytes": "100"})
+        for value, expected in (("-7", code), ("5", 0)):
+            change = AlterTopics.AlterableConfig(name="retention.ms", value=value)
+            resource = AlterTopics.AlterConfigsResource(
+                resource_type=2, resource_name=TOPIC, configs=[change]
+            )
+            answer = wire.ask(AlterTopics(resources=[resource]), 0)
+            assert answer.responses[0].error_code == expected, "its own segment.bytes may stay"
 
 
 def test_committed_offsets_live_at_the_coordinator() -> None:

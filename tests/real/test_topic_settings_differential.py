@@ -20,22 +20,26 @@ from .test_devcluster_differential import Side, batch
 
 CreateTopics: Any = request_class(ApiKey.CREATE_TOPICS)
 
+Incremental: Any = request_class(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 Metadata: Any = request_class(ApiKey.METADATA)
 
 
 class Topic:
     """A topic with settings; `code` is what its creation was answered."""
 
-    def __init__(self, side: Side, suffix: str, configs: dict[str, str]) -> None:
+    def __init__(
+        self, side: Side, suffix: str, configs: dict[str, str], *, only_tried: bool = False
+    ) -> None:
         self._side = side
         self.where = {"name": f"{side.topic}{suffix}"}
         made = CreateTopics.CreatableTopic(
             **self.where, num_partitions=1, replication_factor=1, configs=entries(configs)
         )
-        answer = side.ask(CreateTopics(topics=[made], timeout_ms=10_000), note=False).topics[0]
+        asked = CreateTopics(topics=[made], timeout_ms=10_000, validate_only=only_tried)
+        answer = side.ask(asked, note=False).topics[0]
         self.code = answer.error_code
         side.log.append((f"creation of {self.where['name']} {configs}", 0, self.code))
-        if self.code == 0:
+        if self.code == 0 and not only_tried:
             self.where["topic_id"] = answer.topic_id
             while self._fetch(note=False).responses[0].partitions[0].error_code:
                 pass  # a real broker may not have taken up its leadership yet
@@ -86,6 +90,48 @@ def scene_timestamps_too_far(side: Side) -> None:
     if side.release.number >= (3, 6):
         both = {"message.timestamp.before.max.ms": "60000", "cleanup.policy": "compact"}
         Topic(side, "-both", both).produce(*hours)
+
+
+CREATIONS = (
+    "cleanup.policy=foo", "cleanup.policy=", "cleanup.policy=compact, delete",
+    "compression.gzip.level=0", "compression.gzip.level=-1", "compression.gzip.level=10",
+    "compression.lz4.level=0", "compression.type=foo", "compression.zstd.level=23",
+    "delete.retention.ms=-1", "delete.retention.ms=x", "file.delete.delay.ms=-1",
+    "flush.messages=0", "flush.messages=-1", "flush.ms=-1",
+    "follower.replication.throttled.replicas=*", "index.interval.bytes=-1",
+    "leader.replication.throttled.replicas=abc", "leader.replication.throttled.replicas=0:1,1:1",
+    "local.retention.ms=-3", "max.compaction.lag.ms=0", "message.format.version=0.10.0",
+    "message.format.version=9.9", "message.format.version=foo",
+    "message.timestamp.after.max.ms=-1", "message.timestamp.before.max.ms=1000",
+    "message.timestamp.difference.max.ms=1000", "message.timestamp.type= LogAppendTime ",
+    "min.cleanable.dirty.ratio=2", "min.compaction.lag.ms=10;max.compaction.lag.ms=5",
+    "min.insync.replicas=0", "preallocate= TRUE ", "remote.log.copy.disable=true",
+    "remote.storage.enable=false", "remote.storage.enable=true", "retention.bytes=-5",
+    "retention.ms=-2", "retention.ms=1_0", "retention.ms=99999999999999999999",
+    "segment.bytes=10000", "segment.bytes=13", "segment.index.bytes=1", "segment.jitter.ms=-1",
+    "segment.ms=0", "unclean.leader.election.enable=maybe",
+)  # fmt: skip
+
+
+def scene_values_at_creation(side: Side) -> None:
+    for number, text in enumerate(CREATIONS):
+        configs = dict(entry.split("=") for entry in text.split(";"))
+        Topic(side, f"-{number}", configs, only_tried=True)
+
+
+def scene_values_afterwards(side: Side) -> None:
+    topic = Topic(side, "-altered", {})
+    for text in CREATIONS:
+        changes = [
+            Incremental.AlterableConfig(name=name, config_operation=0, value=value)
+            for name, value in (entry.split("=") for entry in text.split(";"))
+        ]
+        resource = Incremental.AlterConfigsResource(
+            resource_type=2, resource_name=topic.where["name"], configs=changes
+        )
+        answer = side.ask(Incremental(resources=[resource], validate_only=True), note=False)
+        if answer is not None:
+            side.log.append((f"alteration {text}", 0, answer.responses[0].error_code))
 
 
 SCENES: dict[str, Callable[[Side], None]] = {

@@ -16,11 +16,11 @@ from parley.devcluster.handlers.base import Call
 from parley.devcluster.handlers.group_settings import check_group_config
 from parley.devcluster.handlers.h32_describe_configs import require_this_broker
 from parley.devcluster.handlers.mirror import Chain, each
-from parley.devcluster.release.configs import BROKER, GROUP, TOPIC, Config, Configs, configs_of
+from parley.devcluster.release.configs import BROKER, GROUP, TOPIC, Configs, configs_of
+from parley.devcluster.release.topic_configs import check_topic_configs
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import check_topic_name
 from parley.errors.codes import (
-    INVALID_CONFIG,
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
     NONE,
@@ -88,10 +88,11 @@ def _alter_topic(call: Call, name: str, change: Change, *, validate_only: bool) 
     if topic is None and behaviour.names_controller:
         # ZooKeeper releases look for the topic before they look at the settings.
         raise Refused(behaviour.alter_missing_topic_code, f'Topic "{name}" does not exist.')
-    known = configs_of(call.profile.release, TOPIC)
-    configs = change({} if topic is None else topic.configs, known)
-    for key, value in configs.items():
-        check_topic_config(known, key, value, behaviour.invalid_altered_value_code)
+    release, present = call.profile.release, {} if topic is None else topic.configs
+    configs = change(present, configs_of(release, TOPIC))
+    # settings from the cluster's owner may be what no client could set
+    changed = {key: value for key, value in configs.items() if present.get(key) != value}
+    check_topic_configs(release, changed, behaviour.invalid_altered_value_code)
     call.cluster.topic_settings(configs)
     if topic is None:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
@@ -125,24 +126,3 @@ def _alter_group(call: Call, name: str, change: Change, *, validate_only: bool) 
         check_group_config(call.profile.release, key, value)
     if not validate_only:
         call.cluster.alter_group(name, configs)
-
-
-def check_topic_config(known: Configs, name: str, value: str, value_code: int) -> None:
-    """Raise Refused when the release has no such setting of topics
-    (INVALID_CONFIG), or not with that value.
-    """
-    config: Config | None = known.get(name)
-    if config is None:
-        raise Refused(INVALID_CONFIG, f"Unknown topic config name: {name}")
-    allowed = VALUES.get(name)
-    values = [entry.strip() for entry in value.split(",")] if config.type == "list" else [value]
-    if not config.accepts(value) or (allowed and any(entry not in allowed for entry in values)):
-        raise Refused(value_code, f"Invalid value {value} for configuration {name}")
-
-
-VALUES = {
-    "cleanup.policy": {"delete", "compact"},
-    "compression.type": {"uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"},
-    "message.timestamp.type": {"CreateTime", "LogAppendTime"},
-}
-"""Settings that take certain values only."""

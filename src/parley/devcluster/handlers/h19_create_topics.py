@@ -23,8 +23,8 @@ from collections.abc import Mapping
 
 from parley.devcluster.handlers.base import Answer, Call, Handler
 from parley.devcluster.handlers.describing import topic_configs
+from parley.devcluster.release.topic_configs import check_topic_configs
 from parley.devcluster.state.refused import Refused
-from parley.devcluster.state.topics import TOPIC_CONFIGS
 from parley.errors.codes import (
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,
@@ -85,12 +85,7 @@ def _create(
 
 
 def _check_settings(call: Call, configs: Mapping[str, str]) -> None:
-    try:
-        call.cluster.topic_settings(configs)
-    except Refused as error:
-        if all(name in TOPIC_CONFIGS for name in configs):  # then it is a value
-            raise Refused(call.profile.behaviour.invalid_value_code, error.message) from error
-        raise
+    check_topic_configs(call.profile.release, configs, call.profile.behaviour.invalid_value_code)
 
 
 def _assignment(call: Call, asked: CreateTopicsRequest.CreatableTopic) -> list[list[int]]:

@@ -52,7 +52,9 @@ class Config:
     def accepts(self, value: str) -> bool:
         """Whether a value is of the type."""
         if self.type == "boolean":
-            return value.lower() in ("true", "false")
+            return value.strip().lower() in ("true", "false")
+        if "_" in value and self.type in ("double", *RANGES):
+            return False  # Python's own way to write numbers
         try:
             if self.type == "double":
                 float(value)

@@ -60,7 +60,7 @@ def _expired_end(leader: Replica, configs: Mapping[str, str], now_ms: int) -> in
     end = leader.log.start_offset
     if kept_ms != NO_LIMIT:
         end = max(end, leader.log.end_of_older_than(now_ms - kept_ms))
-    if most_bytes != NO_LIMIT:
+    if most_bytes >= 0:
         end = max(end, leader.log.end_of_excess(most_bytes))
     return end
 

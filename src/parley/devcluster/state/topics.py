@@ -115,12 +115,12 @@ class TopicSettings:
         for name in configs:
             if name not in TOPIC_CONFIGS:
                 raise Refused(INVALID_CONFIG, f"Unknown topic config name: {name}")
-        for name in ("retention.ms", "retention.bytes"):
-            _number(name, configs.get(name, "-1"), -1)
+        _number("retention.ms", configs.get("retention.ms", "-1"), -1)
+        _number("retention.bytes", configs.get("retention.bytes", "-1"), -(2**63))
         default = default or cls()
         stamp = configs.get(
             "message.timestamp.type", "LogAppendTime" if default.log_append_time else "CreateTime"
-        )
+        ).strip()
         if stamp not in ("CreateTime", "LogAppendTime"):
             raise Refused(
                 INVALID_CONFIG, f"Invalid value {stamp} for configuration message.timestamp.type"
