@@ -65,11 +65,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
 
 
-def marker_options(marker: pytest.Mark | None) -> dict[str, object]:
+def marker_options(marker: pytest.Mark) -> dict[str, object]:
     """Return the keywords of a marker. Raises UsageError for arguments without a name."""
-    if marker is not None and marker.args:
+    if marker.args:
         raise pytest.UsageError(f"@pytest.mark.kafka takes keywords only, got {marker.args}")
-    return {} if marker is None else dict(marker.kwargs)
+    return dict(marker.kwargs)
 
 
 def merged(options: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
@@ -176,9 +176,9 @@ def kafka_cluster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[LocalCluster]:
     """Return a running embedded Kafka cluster for this test; `@pytest.mark.kafka` says which."""
-    options = merged(
-        kafka_cluster_options, marker_options(request.node.get_closest_marker("kafka"))
-    )
+    options = kafka_cluster_options
+    for marker in reversed(list(request.node.iter_markers("kafka"))):  # the test's own comes last
+        options = merged(options, marker_options(marker))
     with ExitStack() as open_clusters:
         yield _start(options, tmp_path_factory, open_clusters)
 

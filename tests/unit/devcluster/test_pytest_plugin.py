@@ -39,6 +39,30 @@ def run(directory: Path, text: str, conftest: str = "") -> subprocess.CompletedP
     )
 
 
+def test_the_markers_of_a_test_its_class_and_its_module_are_one(tmp_path: Path) -> None:
+    ended = run(
+        tmp_path,
+        """
+import pytest
+
+pytestmark = pytest.mark.kafka(brokers=2, topics={"of-module": 3})
+
+@pytest.mark.kafka(release="3.9")
+class TestIt:
+    @pytest.mark.kafka(topics=["own"])
+    def test_merged(self, kafka_cluster):
+        assert [broker.release for broker in kafka_cluster.brokers] == ["3.9.1"] * 2
+        assert set(kafka_cluster.leaders("own")) == {0}
+
+    @pytest.mark.kafka(versions=["2.4"])
+    def test_brokers_are_one_choice(self, kafka_cluster):
+        assert [broker.release for broker in kafka_cluster.brokers] == ["2.4.1"]
+        assert set(kafka_cluster.leaders("of-module")) == {0, 1, 2}
+""",
+    )
+    assert ended.returncode == 0, ended.stdout
+
+
 def test_the_fixtures_give_running_clusters(tmp_path: Path) -> None:
     ended = run(
         tmp_path,
