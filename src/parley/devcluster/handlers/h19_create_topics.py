@@ -11,9 +11,9 @@ Version notes:
   configs (KIP-525), v7+ topic id (KIP-516). v4 says that -1 means the broker's default partitions
   and replication factor (KIP-464): releases from 2.4 on take it in every version.
 
-Not implemented: settings beyond min.insync.replicas, max.message.bytes, segment.bytes,
-message.timestamp.type, retention and cleanup.policy (compacted topics demand keys, nothing is
-compacted) have no effect; `timeout_ms`.
+Not implemented: effects of settings beyond min.insync.replicas, max.message.bytes, segment.bytes,
+message.timestamp.*, unclean.leader.election.enable, retention and cleanup.policy (compacted topics
+demand keys, nothing is compacted); `timeout_ms`.
 """
 
 from __future__ import annotations

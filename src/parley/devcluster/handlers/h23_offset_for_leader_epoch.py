@@ -10,7 +10,7 @@ Version notes:
   for consumers; allowed with DESCRIBE on the topic), v4 flexible.
 - Clients use v3+ only: earlier ones needed CLUSTER permission (KAFKA-8422).
 
-Not implemented: replica ids of brokers are treated as consumers.
+Not implemented: requests of followers (they are treated as consumers').
 """
 
 from __future__ import annotations
