@@ -4,6 +4,7 @@ offsets and producer ids.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -168,6 +169,35 @@ def test_values_out_of_range_afterwards(release: str, code: int) -> None:
             )
             answer = wire.ask(AlterTopics(resources=[resource]), 0)
             assert answer.responses[0].error_code == expected, "its own segment.bytes may stay"
+
+
+@pytest.mark.parametrize(
+    ("release", "code", "with_few"), [("3.6", 0, 19), ("3.7", 0, 0), ("4.3", 40, 0)]
+)
+def test_settings_of_one_broker_act_on_what_it_leads(
+    release: str, code: int, with_few: int, talk_to: Callable[..., Any], batch: Callable[..., bytes]
+) -> None:
+    """min.insync.replicas is the cluster's where KIP-966 is on."""
+    with LocalCluster(brokers=2, release=release) as cluster:
+        cluster.create_topic(TOPIC, 1, 2)
+        for leader, refused in ((1, True), (2, False)):
+            if cluster.leaders(TOPIC)[0][0] != leader:
+                cluster.move_leader(TOPIC, 0, leader)
+            talk = talk_to(cluster, leader)
+            assert alter_broker(talk.wire, 1, "message.max.bytes", "200") in (0, 42)
+            assert talk.produce(batch(1, size=300)).error_code == (10 if refused else 0)
+        with Wire(cluster.broker(2).address) as wire:
+            assert alter_broker(wire, 2, "min.insync.replicas", "3") == code
+            assert talk_to(cluster, 2).produce(batch(1), version=9).error_code == with_few
+
+
+def alter_broker(wire: Wire, broker_id: int, name: str, value: str) -> int:
+    change = AlterTopics.AlterableConfig(name=name, value=value)
+    resource = AlterTopics.AlterConfigsResource(
+        resource_type=4, resource_name=str(broker_id), configs=[change]
+    )
+    code: int = wire.ask(AlterTopics(resources=[resource]), 0).responses[0].error_code
+    return code
 
 
 def test_committed_offsets_live_at_the_coordinator() -> None:

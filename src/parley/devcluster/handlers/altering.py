@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from parley.devcluster.handlers.base import Call
+from parley.devcluster.handlers.describing import MIN_ISR, has_eligible_leaders
 from parley.devcluster.handlers.group_settings import check_group_config
 from parley.devcluster.handlers.h32_describe_configs import require_this_broker
 from parley.devcluster.handlers.mirror import Chain, each
@@ -21,6 +22,7 @@ from parley.devcluster.release.topic_configs import check_topic_configs
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.topics import check_topic_name
 from parley.errors.codes import (
+    INVALID_CONFIG,
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
     NONE,
@@ -114,6 +116,8 @@ def _alter_broker(call: Call, name: str, change: Change, *, validate_only: bool)
             raise Refused(INVALID_REQUEST, f"Cannot update these configs dynamically: {key}")
         if not config.accepts(value):
             raise Refused(INVALID_REQUEST, f"Invalid value {value} for configuration {key}")
+        if name and key == MIN_ISR and has_eligible_leaders(call):
+            raise Refused(INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered")
     if not validate_only:
         call.cluster.alter_broker(name, configs)
 

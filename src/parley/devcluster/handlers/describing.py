@@ -150,7 +150,7 @@ class _BrokerPlaces:
     def __init__(self, call: Call) -> None:
         self.own = call.cluster.broker_configs(str(call.broker.id))
         self.shared = dict(call.cluster.broker_configs(""))
-        if call.profile.release.finalized_features.get(ELIGIBLE_LEADERS, 0) > 0:
+        if has_eligible_leaders(call):
             # With KIP-966 on, the controller itself sets what was only a default before (seen from
             # 4.1 on).
             self.shared.setdefault(MIN_ISR, "1")
@@ -161,6 +161,11 @@ class _BrokerPlaces:
         layers = ((self.own, DYNAMIC_BROKER), (self.shared, DYNAMIC_DEFAULT), (self.static, STATIC))
         found = [Place(name, layer[name], source) for layer, source in layers if name in layer]
         return found if default is None else [*found, Place(name, default, DEFAULT)]
+
+
+def has_eligible_leaders(call: Call) -> bool:
+    """Whether KIP-966 is on: min.insync.replicas is the cluster's then."""
+    return call.profile.release.finalized_features.get(ELIGIBLE_LEADERS, 0) > 0
 
 
 def static_configs(call: Call) -> dict[str, str]:

@@ -213,7 +213,7 @@ class ClusterState:
             if self._directory is not None:
                 place = f"{format_uuid(key.topic_id)}.{key.partition}"
                 stores = FileStores(self._directory / f"broker-{broker_id}" / topic.name / place)
-            settings = self.topic_settings(topic.configs)
+            settings = self.topic_settings(topic.configs, broker_id)
             replica = Replica(
                 topic.name, key, broker_id, Log(stores, segment_bytes=settings.segment_bytes)
             )
@@ -227,7 +227,8 @@ class ClusterState:
         rules = self.controller.rules_of(broker_id)
         if not rules.watermark_needs_min_isr:
             return 1
-        return rules.min_isr(self.topic_settings(topic.configs).min_insync_replicas, replicas)
+        settings = self.topic_settings(topic.configs, broker_id)
+        return rules.min_isr(settings.min_insync_replicas, replicas)
 
     def min_isr_of(self, leader: Replica, wanted: int) -> int:
         """Return how many replicas its leader demands in sync; `wanted`: min.insync.replicas."""
@@ -283,11 +284,18 @@ class ClusterState:
 
     # -- topics --------------------------------------------------------------------------------
 
-    def topic_settings(self, configs: Mapping[str, str]) -> TopicSettings:
-        """Return the settings that hold for a topic with these configs."""
+    def topic_settings(
+        self, configs: Mapping[str, str], broker_id: int | None = None
+    ) -> TopicSettings:
+        """Return the settings that hold for a topic with these configs, on a broker if named."""
         return TopicSettings.of(
-            {**inherited(self.broker_configs("")), **configs}, self.settings.topic_defaults
+            {**self.inherited_by_topics(broker_id), **configs}, self.settings.topic_defaults
         )
+
+    def inherited_by_topics(self, broker_id: int | None) -> dict[str, str]:
+        """Return what brokers' dynamic settings mean for topics: one's own come before all's."""
+        own = {} if broker_id is None else self.broker_configs(str(broker_id))
+        return {**inherited(self.broker_configs("")), **inherited(own)}
 
     def settings_of(self, name: str) -> TopicSettings:
         """Return the settings that hold for a topic that exists."""
@@ -457,8 +465,7 @@ class ClusterState:
 
     def alter_broker(self, broker: str, configs: Mapping[str, str]) -> None:
         """Replace a broker's dynamic settings. Raises Refused (40), OSError for a full disk."""
-        if not broker:
-            TopicSettings.of(inherited(configs))
+        TopicSettings.of(inherited(configs))
         self.keep(broker_configs_entry(broker, configs))
         self._administered.broker_configs[broker] = dict(configs)
 

@@ -21,7 +21,6 @@ from contextlib import suppress
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.groups.expiry import Expiry, expired
 from parley.devcluster.state.log.replica import Replica, ReplicaKey
-from parley.devcluster.state.topics import inherited
 
 NO_LIMIT = -1
 
@@ -50,8 +49,10 @@ def _leaders(state: ClusterState) -> Iterator[tuple[str, int, Replica]]:
 
 def _configs(state: ClusterState, topic: str, leader: Replica) -> dict[str, str]:
     """Return a topic's settings over those of its leader, and these over those of all brokers."""
-    of_all, of_leader = state.broker_configs(""), state.broker_configs(str(leader.broker_id))
-    return {**inherited(of_all), **inherited(of_leader), **state.image.topics[topic].configs}
+    return {
+        **state.inherited_by_topics(leader.broker_id),
+        **state.image.topics[topic].configs,
+    }
 
 
 def _expired_end(leader: Replica, configs: Mapping[str, str], now_ms: int) -> int:
