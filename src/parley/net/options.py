@@ -18,7 +18,12 @@ SASL_MECHANISMS = tuple(MECHANISMS)
 _INT32_MAX = 2**31 - 1
 
 _TLS_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
-_TLS_TEXTS = ("ssl_ca_pem", "ssl_certificate_pem", "ssl_key_pem", "ssl_key_password")
+_TLS_TEXTS = (
+    "ssl_truststore_certificates",
+    "ssl_keystore_certificate_chain",
+    "ssl_keystore_key",
+    "ssl_key_password",
+)
 
 TokenProvider = Callable[[], Secret | str | Awaitable[Secret | str]]
 
@@ -29,8 +34,9 @@ class ConnectOptions:
 
     `release` pins the brokers' release ("0.9", "2.4.1"): its version table is used and nothing is
     asked. `version_limits` narrows what parley may use, by API key; `must_not_use` takes versions
-    out of it. `ssl_context` is used as it is; the other `ssl_` options make one; `ssl_ca_pem`,
-    `ssl_certificate_pem` and `ssl_key_pem` are PEM texts where no files are wanted.
+    out of it. `ssl_context` is used as it is; the other `ssl_` options make one;
+    `ssl_truststore_certificates`, `ssl_keystore_certificate_chain` and `ssl_keystore_key` are PEM
+    texts where no files are wanted.
     `sasl_token_auth` says that user name and password are those of a delegation token (SCRAM,
     KIP-48). `sasl_token_provider` is called before each OAUTHBEARER login and returns a fresh
     token, or an awaitable of one. Raises ConfigError for a value that cannot be used.
@@ -54,11 +60,11 @@ class ConnectOptions:
     security_protocol: str = "PLAINTEXT"
     ssl_context: ssl.SSLContext | None = None
     ssl_cafile: str | None = None
-    ssl_ca_pem: str | None = field(default=None, repr=False)
+    ssl_truststore_certificates: str | None = field(default=None, repr=False)
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
-    ssl_certificate_pem: str | None = field(default=None, repr=False)
-    ssl_key_pem: Secret | str | None = field(default=None, repr=False)
+    ssl_keystore_certificate_chain: str | None = field(default=None, repr=False)
+    ssl_keystore_key: Secret | str | None = field(default=None, repr=False)
     ssl_key_password: Secret | str | None = field(default=None, repr=False)
     ssl_check_hostname: bool = True
     sasl_mechanism: str | None = None
@@ -88,7 +94,7 @@ class ConnectOptions:
                 "as it is"
             )
         _check_sasl(self)
-        for name in ("ssl_key_pem", "ssl_key_password", "sasl_password"):
+        for name in ("ssl_keystore_key", "ssl_key_password", "sasl_password"):
             if isinstance(getattr(self, name), str):
                 object.__setattr__(self, name, Secret(getattr(self, name)))
         if self.release is not None:

@@ -41,12 +41,12 @@ def client_tls(options: ConnectOptions) -> ssl.SSLContext | None:
             "ssl_check_hostname=False: any holder of a trusted certificate can pose as the broker"
         )
         context.check_hostname = False
-    if options.ssl_certificate_pem is not None:
+    if options.ssl_keystore_certificate_chain is not None:
         _load_own_pem(context, options)
     elif options.ssl_certfile is not None:
         _load_own(context, options, options.ssl_certfile, options.ssl_keyfile)
-    elif options.ssl_keyfile is not None or options.ssl_key_pem is not None:
-        given = "ssl_keyfile" if options.ssl_keyfile is not None else "ssl_key_pem"
+    elif options.ssl_keyfile is not None or options.ssl_keystore_key is not None:
+        given = "ssl_keyfile" if options.ssl_keyfile is not None else "ssl_keystore_key"
         raise ConfigError(f"{given} is given without ssl_certfile; a key alone proves nothing")
     return context
 
@@ -136,8 +136,12 @@ def pem_blocks(text: str) -> str:
 
 
 def _trusting(options: ConnectOptions) -> ssl.SSLContext:
-    text = None if options.ssl_ca_pem is None else pem_blocks(options.ssl_ca_pem)
-    name = f'ssl_cafile="{options.ssl_cafile}"' if text is None else "ssl_ca_pem"
+    text = (
+        None
+        if options.ssl_truststore_certificates is None
+        else pem_blocks(options.ssl_truststore_certificates)
+    )
+    name = f'ssl_cafile="{options.ssl_cafile}"' if text is None else "ssl_truststore_certificates"
     if text == "":
         raise ConfigError(f"{name} holds no usable CA certificates (no PEM block begins in it)")
     try:
@@ -152,16 +156,19 @@ def _trusting(options: ConnectOptions) -> ssl.SSLContext:
 def _load_own_pem(context: ssl.SSLContext, options: ConnectOptions) -> None:
     if options.ssl_certfile is not None or options.ssl_keyfile is not None:
         raise ConfigError(
-            "ssl_certificate_pem and ssl_certfile or ssl_keyfile are given; give texts or files"
+            "ssl_keystore_certificate_chain and ssl_certfile or ssl_keyfile are given; give texts "
+            "or files"
         )
-    key = "" if options.ssl_key_pem is None else Secret(options.ssl_key_pem).reveal()
+    key = "" if options.ssl_keystore_key is None else Secret(options.ssl_keystore_key).reveal()
     try:
-        with _private_file(pem_blocks(key) + pem_blocks(options.ssl_certificate_pem or "")) as path:
+        with _private_file(
+            pem_blocks(key) + pem_blocks(options.ssl_keystore_certificate_chain or "")
+        ) as path:
             _load_own(context, options, path, None)
     except OSError as error:
         raise ConfigError(
-            "ssl_certificate_pem needs a file for a moment, as OpenSSL reads certificates from "
-            f"files, and none can be written where TMPDIR points to ({_text(error)})"
+            "ssl_keystore_certificate_chain needs a file for a moment, as OpenSSL reads "
+            f"certificates from files, and none can be written where TMPDIR points to ({_text(error)})"
         ) from error
 
 
@@ -170,8 +177,8 @@ def _load_own(
 ) -> None:
     name = (
         f'ssl_certfile="{certificate}"'
-        if options.ssl_certificate_pem is None
-        else "ssl_certificate_pem"
+        if options.ssl_keystore_certificate_chain is None
+        else "ssl_keystore_certificate_chain"
     )
     its_key = "its key" if key is None else f'ssl_keyfile="{key}"'
     missing = False

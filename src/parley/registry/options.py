@@ -33,12 +33,12 @@ _LIMITS = {
     "max_answer_bytes": (1_024, _INT32_MAX),
 }
 _TEXTS = ("url", "bearer_auth_logical_cluster", "bearer_auth_identity_pool_id")
-_TLS = ("ssl_cafile", "ssl_ca_pem", "ssl_certfile", "ssl_keyfile", "ssl_password")
+_TLS = ("ssl_cafile", "ssl_truststore_certificates", "ssl_certfile", "ssl_keyfile", "ssl_password")
 _SECRETS = ("basic_auth_user_info", "bearer_auth_token", "ssl_password")
 _SPELLINGS = {
     "ssl.ca.location": "ssl_cafile",
     "ssl.truststore.location": "ssl_cafile",
-    "ssl.truststore.certificates": "ssl_ca_pem",
+    "ssl.truststore.certificates": "ssl_truststore_certificates",
     "ssl.certificate.location": "ssl_certfile",
     "ssl.keystore.location": "ssl_certfile",
     "ssl.key.location": "ssl_keyfile",
@@ -60,7 +60,7 @@ class RegistryOptionValues(TypedDict, total=False):
     bearer_auth_logical_cluster: str | None
     bearer_auth_identity_pool_id: str | None
     ssl_cafile: str | None
-    ssl_ca_pem: str | None
+    ssl_truststore_certificates: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
     ssl_password: Secret | str | None
@@ -95,7 +95,7 @@ class RegistryOptions:
     bearer_auth_logical_cluster: str | None = None
     bearer_auth_identity_pool_id: str | None = None
     ssl_cafile: str | None = None
-    ssl_ca_pem: str | None = field(default=None, repr=False)
+    ssl_truststore_certificates: str | None = field(default=None, repr=False)
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
     ssl_password: Secret | str | None = field(default=None, repr=False)
@@ -185,7 +185,7 @@ class RegistryOptions:
                 ConnectOptions(
                     security_protocol="SSL",
                     ssl_cafile=self.ssl_cafile,
-                    ssl_ca_pem=self.ssl_ca_pem,
+                    ssl_truststore_certificates=self.ssl_truststore_certificates,
                     ssl_certfile=self.ssl_certfile,
                     ssl_keyfile=self.ssl_keyfile,
                     ssl_key_password=self.ssl_password,

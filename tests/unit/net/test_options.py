@@ -109,7 +109,7 @@ def test_texts_need_a_place_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(tempfile, "mkstemp", full)
     with pytest.raises(ConfigError, match=r"TMPDIR points to .*No space left"):
-        client_tls(ConnectOptions(security_protocol="SSL", ssl_certificate_pem="text"))
+        client_tls(ConnectOptions(security_protocol="SSL", ssl_keystore_certificate_chain="text"))
 
 
 def test_a_key_without_a_certificate_is_refused() -> None:

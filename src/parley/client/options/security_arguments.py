@@ -34,11 +34,11 @@ class SecurityArguments(_SaslArguments, total=False):
     security_protocol: str
     ssl_context: ssl.SSLContext | None
     ssl_cafile: str | None
-    ssl_ca_pem: str | None
+    ssl_truststore_certificates: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
-    ssl_certificate_pem: str | None
-    ssl_key_pem: Secret | str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: Secret | str | None
     ssl_key_password: Secret | str | None
     ssl_check_hostname: bool
     allow_plaintext_password: bool
@@ -52,11 +52,11 @@ def security_arguments(options: SecurityOptions) -> SecurityArguments:
         "security_protocol": options.security_protocol,
         "ssl_context": options.ssl_context,
         "ssl_cafile": options.ssl_cafile,
-        "ssl_ca_pem": options.ssl_truststore_certificates,
+        "ssl_truststore_certificates": options.ssl_truststore_certificates,
         "ssl_certfile": options.ssl_certfile,
         "ssl_keyfile": options.ssl_keyfile,
-        "ssl_certificate_pem": options.ssl_keystore_certificate_chain,
-        "ssl_key_pem": options.ssl_keystore_key,
+        "ssl_keystore_certificate_chain": options.ssl_keystore_certificate_chain,
+        "ssl_keystore_key": options.ssl_keystore_key,
         "ssl_key_password": options.ssl_password,
         "ssl_check_hostname": checks_name,
         **_sasl_arguments(options),

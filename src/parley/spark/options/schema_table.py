@@ -170,7 +170,9 @@ REGISTRY_ROWS: Mapping[str, SparkOption[OptionValue]] = {
         use=BOTH,
         sparks=OURS,
     ),
-    "ssl_ca_pem": text("schemaRegistrySslCaPem", None, "the same as a text", use=BOTH, sparks=OURS),
+    "ssl_truststore_certificates": text(
+        "schemaRegistrySslTruststoreCertificates", None, "the same as a text", use=BOTH, sparks=OURS
+    ),
     "ssl_certfile": text(
         "schemaRegistrySslCertfile",
         None,
