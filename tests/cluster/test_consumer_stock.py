@@ -14,7 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from parley.client import AsyncConsumer, Client, Consumer, TopicPartition
+from parley.client import (
+    AsyncConsumer,
+    Client,
+    Consumer,
+    ConsumerRebalanceListener,
+    TopicPartition,
+)
 from parley.client.consumer.deserializing import Piece
 from parley.client.consumer.records import CompletedFetch
 from parley.client.consumer.stock import Stock
@@ -179,6 +185,38 @@ async def test_a_poll_with_a_time_limit_returns_none(
     consumer.seek(FIRST, COUNT)
     assert await consumer.getone(timeout_ms=timeout_ms) is None
     assert await consumer.poll(timeout_ms) == {}
+
+
+class SeeksLate(ConsumerRebalanceListener):
+    """Goes elsewhere once it has found out where to."""
+
+    def __init__(self, consumer: AsyncConsumer) -> None:
+        self._consumer = consumer
+
+    async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
+        await asyncio.sleep(0.3)
+        for tp in assigned:
+            self._consumer.seek(tp, 5)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "auto"])
+async def test_a_listener_ends_although_its_poll_is_cancelled_and_the_next_one_waits_for_it(
+    cluster: LocalCluster, protocol: str
+) -> None:
+    async with AsyncConsumer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id=f"late-{protocol}",
+        group_protocol=protocol,
+        auto_offset_reset="earliest",
+    ) as reader:
+        reader.subscribe(["flights"], listener=SeeksLate(reader))
+        for _ in range(1_000):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    assert (await reader.getone()).offset == 5
+                    break
+        else:
+            pytest.fail("no record came")
 
 
 def test_the_blocking_consumer_does_not_ask_the_loop_while_records_are_there(

@@ -56,6 +56,8 @@ class CallerThread:
 
     def __init__(self) -> None:
         self._waiting: list[queue.SimpleQueue[Callable[[], None] | None]] = []
+        self._left: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        """What a wait that was interrupted has not called: the next one does."""
 
     def wait_for(self, loop_thread: LoopThread, work: Work[T]) -> T:
         """Run a coroutine in the loop, and in this thread what `call` asks for meanwhile."""
@@ -64,15 +66,20 @@ class CallerThread:
         try:
             future = loop_thread.start(work)
             future.add_done_callback(lambda _: calls.put(None))
-            return wait(future, lambda: _serve(calls))
+            return wait(future, lambda: self._serve(calls))
         finally:
             self._waiting.remove(calls)
+            while not calls.empty():
+                if (call := calls.get()) is not None:
+                    self._left.put(call)
 
     async def call(self, call: Callable[[], object]) -> None:
         """Call in the innermost waiting thread; return when the call does, raise what it raises."""
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         def run() -> None:
+            if done.cancelled():
+                return
             try:
                 call()
             except Exception as error:
@@ -83,13 +90,14 @@ class CallerThread:
             else:
                 done.set_result(None)
 
-        self._waiting[-1].put(run)
+        (self._waiting[-1] if self._waiting else self._left).put(run)
         await asyncio.wrap_future(done)
 
-
-def _serve(calls: queue.SimpleQueue[Callable[[], None] | None]) -> None:
-    while (call := calls.get()) is not None:
-        call()
+    def _serve(self, calls: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+        while not self._left.empty():
+            self._left.get()()
+        while (call := calls.get()) is not None:
+            call()
 
 
 def wait(future: concurrent.futures.Future[T], meanwhile: Callable[[], None] = lambda: None) -> T:

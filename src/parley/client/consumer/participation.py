@@ -162,7 +162,11 @@ class Participation:
         self._looking: asyncio.Task[None] | None = None
         """What looks for the topics of a pattern."""
         self._named = NamedTopics(cluster, self._group_id, reader.wake)
-        self._showing = False
+        self._showing: asyncio.Task[BaseException | None] | None = None
+        """The step that is being shown, or that a cancelled poll left to the next one."""
+        self._awaited = False
+        """Whether a poll waits for that."""
+        self._leaving = False
 
     def _make_member(self, *, modern: bool) -> GroupMember:
         options, cluster, on_news = self._options, self._cluster, self._reader.wake
@@ -256,8 +260,11 @@ class Participation:
 
     @property
     def showing(self) -> bool:
-        """Whether a listener is running now."""
-        return self._showing
+        """Whether a listener is running for a poll now, or polls itself."""
+        task = self._showing
+        return self._leaving or (
+            task is not None and (self._awaited or task is asyncio.current_task())
+        )
 
     def poll_begins(self) -> None:
         """Take note of a poll: it may wait, and what the one before handed out is done with."""
@@ -273,8 +280,10 @@ class Participation:
     def news(self) -> bool:
         """Whether there is anything to show."""
         membership = self._membership
-        return membership.pending or bool(
-            membership.error or membership.passing_error or self._named.error
+        return (
+            self._showing is not None
+            or membership.pending
+            or bool(membership.error or membership.passing_error or self._named.error)
         )
 
     async def show(self, deadline: Deadline | None) -> bool:
@@ -283,11 +292,12 @@ class Participation:
         Where a commit outlasts the poll the next one goes on. Raises what a listener raised, or why
         the membership ended.
         """
-        raised: BaseException | None = None
+        raised = await self._shown()
         waits = False
         while not waits and (step := self._membership.next_step()) is not None:
             if await self._committed_before(step, deadline):
-                raised = await self._show(step) or raised
+                self._showing = asyncio.get_running_loop().create_task(self._show(step))
+                raised = await self._shown() or raised
             else:
                 waits = True
         error, self._membership.passing_error = (
@@ -329,14 +339,30 @@ class Participation:
             self._member.subscribe(topics)
         return True
 
-    async def _show(self, step: GroupStep) -> Exception | None:
+    async def _shown(self) -> BaseException | None:
+        """Wait for the step that is being shown; a poll that is cancelled meanwhile leaves it to
+        the next one. Return what the listener raised.
+        """
+        if (task := self._showing) is None:
+            return None
+        self._awaited = True
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._awaited = False
+            if task.done():
+                self._showing = None
+
+    async def _show(self, step: GroupStep) -> BaseException | None:
         """Show one step; the state is consistent afterwards, whatever the listener raised (G38)."""
         try:
             if isinstance(step, Assign):
                 await self._take(step)
                 return None
             await self._give_up(step)
-        except Exception as error:
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # an exit is the poll's: a task's would end the event loop
             return error
         finally:
             if not isinstance(step, Assign):
@@ -372,11 +398,7 @@ class Participation:
         call: Callable[[list[TopicPartition]], Awaitable[None] | None],
         partitions: Collection[TopicPartition],
     ) -> None:
-        self._showing = True
-        try:
-            await self._call(lambda: call(list(partitions)))
-        finally:
-            self._showing = False
+        await self._call(lambda: call(list(partitions)))
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -386,16 +408,19 @@ class Participation:
         """
         self._stop_looking()
         self._pattern = None
-        raised = None
+        raised = None if self.showing else await self._shown()
         await self._last_commit.drop()
         try:
             step = self._membership.last_step()
             if isinstance(step, Revoke):
                 await self._commits.finish(self._reader.consumed(), deadline)
             if step is not None:
+                self._leaving = True
                 await self._give_up(step)
         except Exception as error:
             raised = error
+        finally:
+            self._leaving = False
         await self._member.leave(reason, deadline=deadline)
         self._reader.read(())
         if raised is not None:
