@@ -168,7 +168,8 @@ def _load_own_pem(context: ssl.SSLContext, options: ConnectOptions) -> None:
     except OSError as error:
         raise ConfigError(
             "ssl_keystore_certificate_chain needs a file for a moment, as OpenSSL reads "
-            f"certificates from files, and none can be written where TMPDIR points to ({_text(error)})"
+            "certificates from files, and none can be written where TMPDIR points to "
+            f"({_text(error)})"
         ) from error
 
 
