@@ -172,7 +172,7 @@ class Stock:
         return self.front.take(most) if self.advance(wanted) else []
 
     def begin(self, taken: TakenUp | None) -> None:
-        """Take note that this is going to be taken of; `lost` tells how far that went."""
+        """Take note that this is going to be taken of; `lost` shows how far that went."""
         self._begun = None if taken is None else (taken, taken.fetch.position)
 
     def begin_front(self) -> None:
