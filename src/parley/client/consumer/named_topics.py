@@ -3,7 +3,7 @@
 1. A topic that no broker knows is logged once: it is read when it is there, but its name may be
    misspelt.
 2. A topic that the user may not read is raised by the next poll, once for each answer of a broker
-   that says so, as Java's consumers do. The membership goes on, and so does reading the others.
+   that says so, as Java's consumers do. The membership goes on.
 3. Topics that a pattern found are no affair of this: a pattern matches what the user may see.
 """
 
@@ -68,8 +68,7 @@ class NamedTopics:
         return [one for one in self._topics if self._cluster.cache.topic_error(one) == code]
 
     def _refusal(self, topics: list[str]) -> KafkaError:
-        names = ", ".join(topics)
-        text = f"group {self._group_id} subscribes to {names}; the others are read all the same"
+        text = f"group {self._group_id} subscribes to {', '.join(topics)}"
         return broker_error(TOPIC_AUTHORIZATION_FAILED, text, topic=topics[0], api="METADATA")
 
     def _warn_of_missing(self) -> None:
