@@ -323,6 +323,44 @@ def test_c09_exactly_k_records_are_lost_on_request(
     assert cluster.replicas_agree().lost[-1] == lost
 
 
+@pytest.mark.parametrize("when", ["others live", "one returns", "it is allowed later"])
+def test_topics_may_allow_unclean_elections(when: str, talk_to: Connect, batch: Batch) -> None:
+    """The last in-sync replica dies; another that lives or returns leads without its records."""
+    name, allowed = "events", {"unclean.leader.election.enable": "true"}
+    with LocalCluster(brokers=3, release="3.9") as cluster:
+        cluster.create_topic(name, configs={} if when == "it is allowed later" else allowed)
+        cluster.create_topic("strict")
+        for topic in (name, "strict"):
+            if cluster.leaders(topic)[0][0] != 1:
+                cluster.move_leader(topic, 0, 1)
+        leader = talk_to(cluster, 1, name)
+        leader.produce(batch(5))
+        for follower in (2, 3):
+            cluster.scenes.lag(follower, in_sync=False)
+        leader.produce(batch(3))
+        epoch = cluster.leaders(name)[0][1]
+        if when == "one returns":
+            cluster.kill(2)
+            cluster.kill(3)
+        cluster.kill(1)
+        if when == "others live":
+            assert cluster.leaders(name)[0] == (2, epoch + 1)
+        else:
+            assert cluster.leaders(name)[0] == (-1, epoch + 1)
+            if when == "one returns":
+                cluster.start_broker(2)
+            else:
+                cluster._cluster.state.alter_topic(name, allowed, now_ms=0)
+            assert cluster.leaders(name)[0] == (2, epoch + 2)
+        assert cluster.leaders("strict")[0][0] == -1
+        assert [one.records for one in cluster.check_replicas().lost] == [3]
+        cluster.scenes.catch_up()
+        assert talk_to(cluster, 2, name).produce(batch(1)).base_offset == 5
+        cluster.start_broker(1)
+        assert ends(cluster, name)[1] == (6, 6), "what it alone had is gone"
+        cluster.replicas_agree()
+
+
 def test_an_unclean_election_without_a_candidate_says_what_to_do(
     cluster: LocalCluster, topic: str
 ) -> None:

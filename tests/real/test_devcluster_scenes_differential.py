@@ -347,11 +347,35 @@ def play_unclean_election(one: Player) -> None:
     one.note_log("cut and caught up")
 
 
-SCENES = {"leader kills": play_leader_kills, "unclean election": play_unclean_election}
+def play_allowed_unclean(one: Player) -> None:
+    """The topic allows unclean elections: who returns first leads, without what it lacks."""
+    one.look("created", 1, [1, 2, 3])
+    one.produce("a", "b")
+    one.kill(2)
+    one.kill(3)
+    one.look("followers killed", 1, [1])
+    one.produce("lost", "lost too")
+    one.kill(1)
+    one.start(2)
+    one.look("elected", 2, [2])
+    one.produce("c")
+    one.note_log("another history")
+    one.start(1)
+    one.look("1 is back", 2, [1, 2])
+    one.note_log("cut and caught up")
+
+
+SCENES = {
+    "leader kills": play_leader_kills,
+    "unclean election": play_unclean_election,
+    "unclean election allowed": play_allowed_unclean,
+}
 
 
 def create(side: Side, ids: Sequence[int], scene: str) -> None:
     configs = {"min.insync.replicas": "2" if scene == "leader kills" else "1"}
+    if scene == "unclean election allowed":
+        configs["unclean.leader.election.enable"] = "true"
     with Client(bootstrap_servers=",".join(side.addresses().values())) as client:
         made = [NewTopic(SETTLED, replica_assignments={0: ids})]
         client.create_topics(
@@ -387,7 +411,12 @@ def real(release: str) -> Iterator[RealCluster]:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "scene", ["leader kills", pytest.param("unclean election", marks=pytest.mark.matrix)]
+    "scene",
+    [
+        "leader kills",
+        pytest.param("unclean election", marks=pytest.mark.matrix),
+        pytest.param("unclean election allowed", marks=pytest.mark.matrix),
+    ],
 )
 def test_b08_leaders_die_and_return_as_in_a_real_cluster(
     real: RealCluster, release: str, scene: str

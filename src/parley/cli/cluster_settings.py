@@ -36,6 +36,7 @@ TOPIC_SETTINGS = {
     "log.segment.bytes": "segment_bytes",
     "message.max.bytes": "max_message_bytes",
     "min.insync.replicas": "min_insync_replicas",
+    "unclean.leader.election.enable": "unclean_leader_election",
 }
 """Kafka's name in server.properties -> the field of TopicSettings: what topics inherit."""
 _BOOLEANS = {"true": True, "false": False}
@@ -109,6 +110,7 @@ def _value(entry: str, name: str, value: str) -> int | bool:
     named = {
         "auto.create.topics.enable": _BOOLEANS,
         "log.message.timestamp.type": _TIMESTAMP_TYPES,
+        "unclean.leader.election.enable": _BOOLEANS,
     }.get(name)
     if named is not None:
         if value.lower() not in named:

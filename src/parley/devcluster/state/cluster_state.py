@@ -20,7 +20,7 @@ from parley.devcluster.state.controller import Controller
 from parley.devcluster.state.group_coordinator.coordinator import GroupCoordinator
 from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, OffsetsTopic
 from parley.devcluster.state.groups.offsets import TRANSACTION, TRANSACTIONS_TOPIC, Coordinators
-from parley.devcluster.state.image import BrokerImage, ClusterImage, TopicImage
+from parley.devcluster.state.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from parley.devcluster.state.journal import Entry, Journal
 from parley.devcluster.state.loading import LoadingRules, Making
 from parley.devcluster.state.log.batches import Bytes
@@ -45,6 +45,7 @@ from parley.devcluster.state.persistence import (
 )
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replication.broker_state import BrokerState
+from parley.devcluster.state.replication.ledger import LostRecords
 from parley.devcluster.state.replication.replication import Replication
 from parley.devcluster.state.settings import ClusterSettings
 from parley.devcluster.state.topics import TopicSettings, inherited
@@ -113,6 +114,9 @@ class ClusterState:
         self._journal: Journal | None = None
         self.new_id = new_topic_id
         self.controller = Controller(cluster_id, new_topic_id)
+        self.controller.elects_unclean = lambda topic: (
+            self.topic_settings(topic.configs).unclean_leader_election
+        )
         self.replication = Replication(self.controller)
         if directory is not None:
             self._open(directory)
@@ -277,10 +281,30 @@ class ClusterState:
 
     def publish(self, *, now_ms: int) -> None:
         """Hand the controller's newest image to the brokers, and journal it."""
+        self._follow_unclean_elections()
         self.replication.publish(now_ms=now_ms)
         self._keep_image()
         self.group_coordinator.follow(now_ms=now_ms)
         self.transactions.resume(now_ms=now_ms)
+
+    def _follow_unclean_elections(self) -> None:
+        for topic, index in self.controller.take_unclean():
+            image = self.image.topics[topic]
+            holder = self.replication.brokers[image.partitions[index].leader]
+            replica = holder.replicas.get(ReplicaKey(image.topic_id, index))
+            if replica is not None:
+                self.lead_uncleanly(replica, image.partitions[index])
+
+    def lead_uncleanly(self, replica: Replica, elected: PartitionImage) -> LostRecords:
+        """Let the leader of an unclean election lead before the others hear of it.
+
+        What the ledger forgets is what its log lacks at that moment; it is returned.
+        """
+        replica.lead(elected.leader_epoch, elected.isr)
+        lost = self.replication.ledger.lose(replica)
+        if replica.topic == OFFSETS_TOPIC:
+            self.group_coordinator.let_go(replica.key.partition)
+        return lost
 
     # -- topics --------------------------------------------------------------------------------
 
@@ -337,6 +361,7 @@ class ClusterState:
         before = self.controller.image
         self.controller.set_configs(name, configs)
         self._keep_or_return_to(before)
+        self.controller.elect_leaderless()
         self.publish(now_ms=now_ms)
         for broker in self.replication.brokers.values():
             for replica in broker.replicas.values():

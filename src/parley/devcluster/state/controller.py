@@ -6,7 +6,8 @@ Rules of this file:
 2. Each change of leader raises the leader epoch by one; each change of a partition its partition
    epoch.
 3. A leader comes from the in-sync replicas that are alive; if there is none the partition has no
-   leader, and its last in-sync replicas are remembered until one of them returns.
+   leader, and its last in-sync replicas are remembered until one of them returns. Where a topic
+   allows unclean elections, any replica alive leads instead (`take_unclean`).
 4. A topic id is never given twice.
 """
 
@@ -47,6 +48,8 @@ class Controller:
     def __init__(self, cluster_id: str, new_topic_id: Callable[[], bytes]) -> None:
         self.image = ClusterImage(cluster_id)
         self.rules_of: Callable[[int], ElectionRules] = lambda broker_id: ElectionRules()
+        self.elects_unclean: Callable[[TopicImage], bool] = lambda topic: False
+        self._unclean: list[tuple[str, int]] = []
         self._new_topic_id = new_topic_id
         self._next_start = 0  # where the next topic's first replica goes, so that leaders spread
 
@@ -72,7 +75,18 @@ class Controller:
     def brokers_up(self, *brokers: BrokerImage) -> None:
         """Note brokers that registered, and let them lead partitions that wait for them."""
         self._publish(brokers={**self.image.brokers, **{broker.id: broker for broker in brokers}})
-        self._update_partitions(lambda p: self._elect(p) if p.leader == NO_LEADER else p)
+        self.elect_leaderless()
+
+    def elect_leaderless(self) -> None:
+        """Let partitions without a leader have one where they can."""
+        self._update_partitions(
+            lambda p, unclean: self._elect(p, unclean=unclean) if p.leader == NO_LEADER else p
+        )
+
+    def take_unclean(self) -> list[tuple[str, int]]:
+        """Return the partitions that unclean elections gave a leader since the last call."""
+        taken, self._unclean = self._unclean, []
+        return taken
 
     def broker_down(self, broker_id: int, *, abrupt: bool = False) -> None:
         """Note a broker that is gone: it leaves in-sync replicas; what it led is led by others.
@@ -87,16 +101,27 @@ class Controller:
         )
         rules = self.rules_of(self.image.controller_id)
         more = int(failover and rules.epoch_per_failover)
-        self._update_partitions(lambda p: self._without(p, broker_id, rules, more))
+        self._update_partitions(
+            lambda p, unclean: self._without(p, broker_id, rules, more, unclean=unclean)
+        )
 
     def _without(
-        self, partition: PartitionImage, broker_id: int, rules: ElectionRules, more_epochs: int
+        self,
+        partition: PartitionImage,
+        broker_id: int,
+        rules: ElectionRules,
+        more_epochs: int,
+        *,
+        unclean: bool,
     ) -> PartitionImage:
         if broker_id not in partition.isr:
             return partition
         isr = tuple(member for member in partition.isr if member != broker_id)
         if not isr:  # rule 3: the last one keeps its place, it alone has every acknowledged record
-            return self._lead(partition, NO_LEADER, partition.isr)
+            elected = self._elect(partition, unclean=unclean)
+            return (
+                self._lead(partition, NO_LEADER, partition.isr) if elected is partition else elected
+            )
         if partition.leader != broker_id:
             if rules.epoch_per_removal:
                 return self._lead(partition, partition.leader, isr)
@@ -104,10 +129,12 @@ class Controller:
         led = self._lead(partition, self._first_alive(partition.replicas, isr), isr)
         return replace(led, leader_epoch=led.leader_epoch + more_epochs)
 
-    def _elect(self, partition: PartitionImage) -> PartitionImage:
+    def _elect(self, partition: PartitionImage, *, unclean: bool) -> PartitionImage:
         leader = self._first_alive(partition.replicas, partition.isr)
         if leader == NO_LEADER:
-            return partition
+            if unclean:
+                leader = self._first_alive(partition.replicas, partition.replicas)
+            return partition if leader == NO_LEADER else self._lead(partition, leader, (leader,))
         # Members that are still away cannot follow: they come back through `join_isr`.
         isr = tuple(member for member in partition.isr if member in self.image.brokers)
         return self._lead(partition, leader, isr)
@@ -301,11 +328,20 @@ class Controller:
             names={**self.image.names, topic.topic_id: topic.name},
         )
 
-    def _update_partitions(self, change: Callable[[PartitionImage], PartitionImage]) -> None:
+    def _update_partitions(self, change: Callable[[PartitionImage, bool], PartitionImage]) -> None:
+        """Replace partitions; `change` is told whether their topic allows unclean elections."""
         topics = dict(self.image.topics)
         for name, topic in topics.items():
-            partitions = tuple(change(partition) for partition in topic.partitions)
+            unclean = self.elects_unclean(topic)
+            partitions = tuple(change(partition, unclean) for partition in topic.partitions)
             if partitions != topic.partitions:
+                self._unclean += [
+                    (name, index)
+                    for index, (old, new) in enumerate(
+                        zip(topic.partitions, partitions, strict=True)
+                    )
+                    if new.leader not in (NO_LEADER, *old.isr)
+                ]
                 topics[name] = replace(topic, partitions=partitions)
         self._publish(topics=topics)
 

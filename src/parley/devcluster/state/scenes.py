@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from parley.devcluster.state.cluster_state import ClusterState
-from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC
 from parley.devcluster.state.image import BrokerImage, PartitionImage, TopicImage
 from parley.devcluster.state.log.replica import Replica, ReplicaKey
 from parley.devcluster.state.refused import Refused
@@ -159,12 +158,7 @@ class SceneState:
             )
         replica.truncate_to(max(replica.log.start_offset, replica.log.end_offset - lose))
         self.state.controller.elect_unclean(topic, index, to)
-        # It leads before the others hear of it: what the
-        # ledger forgets is what this log lacks at that moment.
-        replica.lead(self._partition(topic, index).leader_epoch, (to,))
-        lost = self.state.replication.ledger.lose(replica)
-        if topic == OFFSETS_TOPIC:
-            self.state.group_coordinator.let_go(index)
+        lost = self.state.lead_uncleanly(replica, self._partition(topic, index))
         self.state.publish(now_ms=now_ms)
         return lost
 

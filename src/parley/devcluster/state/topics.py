@@ -81,6 +81,7 @@ def _number(name: str, text: str, least: int) -> int:
     return number
 
 
+UNCLEAN: Final = "unclean.leader.election.enable"
 _BOUNDS: Final = {
     "message.timestamp.difference.max.ms": "timestamp_difference_max_ms",
     "message.timestamp.before.max.ms": "timestamp_before_max_ms",
@@ -108,6 +109,7 @@ class TopicSettings:
     timestamp_difference_max_ms: int | None = None
     timestamp_before_max_ms: int | None = None
     timestamp_after_max_ms: int | None = None
+    unclean_leader_election: bool = False
 
     @classmethod
     def of(cls, configs: Mapping[str, str], default: TopicSettings | None = None) -> TopicSettings:
@@ -142,6 +144,9 @@ class TopicSettings:
             if "cleanup.policy" in configs
             else default.compacted,
             *(_bound(configs, name, getattr(default, field)) for name, field in _BOUNDS.items()),
+            configs[UNCLEAN].strip().lower() == "true"
+            if UNCLEAN in configs
+            else default.unclean_leader_election,
         )
 
     def as_configs(self) -> dict[str, str]:
@@ -153,6 +158,7 @@ class TopicSettings:
             "segment.bytes": str(self.segment_bytes),
             "cleanup.policy": "compact" if self.compacted else "delete",
             "message.timestamp.type": "LogAppendTime" if self.log_append_time else "CreateTime",
+            UNCLEAN: str(self.unclean_leader_election).lower(),
             **{name: str(bound) for name, bound in bounds.items() if bound is not None},
         }
 
@@ -165,6 +171,7 @@ INHERITED: Final = {
     "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
     "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
     "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    UNCLEAN: UNCLEAN,
     "cleanup.policy": "log.cleanup.policy",
     "retention.ms": "log.retention.ms",
     "retention.bytes": "log.retention.bytes",
