@@ -8,7 +8,8 @@ Rules of this file:
    of seven days would empty a development cluster that was filled with records of last year.
 2. Whole segments, by the largest timestamp they hold; the one that is written to as well once all
    of it is too old. Never above the high watermark.
-3. Compacted topics (cleanup.policy without delete) keep everything.
+3. Compacted topics (cleanup.policy without delete) keep everything. Age goes by the records' own
+   timestamps, which know nothing of a clock that was moved on.
 4. Of offsets go those that `groups.expiry` names, never one that an open transaction would change.
    An Empty group goes with its last offset, or when it is found to have none.
 """
