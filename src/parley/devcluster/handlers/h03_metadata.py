@@ -114,7 +114,7 @@ def _missing(call: Call, request: MetadataRequest, name: str) -> int:
             )
             call.cluster.create_topic(name, assignment, {}, now_ms=call.now_ms)
     except Refused as error:
-        # in KRaft the controller hears of it, and nobody waits for its answer
+        # in KRaft the controller hears of it, and nobody waits for what it says
         return error.code if behaviour.names_controller else behaviour.auto_create_code
     except OSError:
         return UNKNOWN_SERVER_ERROR

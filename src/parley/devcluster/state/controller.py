@@ -329,7 +329,7 @@ class Controller:
         )
 
     def _update_partitions(self, change: Callable[[PartitionImage, bool], PartitionImage]) -> None:
-        """Replace partitions; `change` is told whether their topic allows unclean elections."""
+        """Replace partitions; `change` learns whether their topic allows unclean elections."""
         topics = dict(self.image.topics)
         for name, topic in topics.items():
             unclean = self.elects_unclean(topic)

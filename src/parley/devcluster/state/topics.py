@@ -82,11 +82,9 @@ def _number(name: str, text: str, least: int) -> int:
 
 
 UNCLEAN: Final = "unclean.leader.election.enable"
-_BOUNDS: Final = {
-    "message.timestamp.difference.max.ms": "timestamp_difference_max_ms",
-    "message.timestamp.before.max.ms": "timestamp_before_max_ms",
-    "message.timestamp.after.max.ms": "timestamp_after_max_ms",
-}
+DIFFERENCE: Final = "message.timestamp.difference.max.ms"
+BEFORE: Final = "message.timestamp.before.max.ms"
+AFTER: Final = "message.timestamp.after.max.ms"
 
 
 def _bound(configs: Mapping[str, str], name: str, default: int | None) -> int | None:
@@ -143,7 +141,9 @@ class TopicSettings:
             "compact" in configs["cleanup.policy"]
             if "cleanup.policy" in configs
             else default.compacted,
-            *(_bound(configs, name, getattr(default, field)) for name, field in _BOUNDS.items()),
+            _bound(configs, DIFFERENCE, default.timestamp_difference_max_ms),
+            _bound(configs, BEFORE, default.timestamp_before_max_ms),
+            _bound(configs, AFTER, default.timestamp_after_max_ms),
             configs[UNCLEAN].strip().lower() == "true"
             if UNCLEAN in configs
             else default.unclean_leader_election,
@@ -151,7 +151,11 @@ class TopicSettings:
 
     def as_configs(self) -> dict[str, str]:
         """Return the settings by their names."""
-        bounds = {name: getattr(self, field) for name, field in _BOUNDS.items()}
+        bounds = {
+            DIFFERENCE: self.timestamp_difference_max_ms,
+            BEFORE: self.timestamp_before_max_ms,
+            AFTER: self.timestamp_after_max_ms,
+        }
         return {
             "min.insync.replicas": str(self.min_insync_replicas),
             "max.message.bytes": str(self.max_message_bytes),
@@ -168,9 +172,9 @@ INHERITED: Final = {
     "max.message.bytes": "message.max.bytes",
     "segment.bytes": "log.segment.bytes",
     "message.timestamp.type": "log.message.timestamp.type",
-    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
-    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
-    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    DIFFERENCE: "log.message.timestamp.difference.max.ms",
+    BEFORE: "log.message.timestamp.before.max.ms",
+    AFTER: "log.message.timestamp.after.max.ms",
     UNCLEAN: UNCLEAN,
     "cleanup.policy": "log.cleanup.policy",
     "retention.ms": "log.retention.ms",
