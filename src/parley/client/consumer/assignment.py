@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container
 
+from parley.client.consumer.former import FormerPartitions
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.fetch.positions import PartitionPosition, Stage
 from parley.client.fetch.state import PartitionFetch
@@ -26,6 +27,7 @@ class Assignment:
         """The partitions that have a state: all of them, while no listener runs."""
         self._named: frozenset[TopicPartition] = frozenset()
         """The others."""
+        self.former = FormerPartitions()
         self._unplaced: list[PartitionFetch] = []
         """States without a position when that was looked at last."""
 
@@ -69,6 +71,8 @@ class Assignment:
         kept = self.states
         if len(kept) == len(partitions) and all(tp in kept for tp in partitions):
             return
+        for tp in kept.keys() - set(partitions):
+            self.former.leave(kept[tp])
         policy = self._options.reset_policy
         most_bytes = self._options.max_partition_fetch_bytes
         self.states = {
@@ -90,12 +94,20 @@ class Assignment:
         return self._unplaced
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions behind what was handed out, with their leader epochs."""
+        """Return the positions behind what was handed out, with their leader epochs, but for those
+        that are lost.
+        """
         return {
             tp: OffsetAndMetadata(at.offset, "", at.offset_epoch)
             for tp, part in self.states.items()
-            if (at := part.positions.consumed).offset >= 0
+            if (at := part.positions.consumed).offset >= 0 and not part.positions.lost
         }
+
+    def of_other_topics(self, topic_id: Callable[[str], bytes]) -> frozenset[TopicPartition]:
+        """Return those that were read of another topic than metadata names, confirmed or not."""
+        return frozenset(
+            tp for tp, part in self.states.items() if part.topic.is_other(topic_id(tp.topic))
+        )
 
     def not_fetching(self) -> frozenset[TopicPartition]:
         """Return those that have no position, or an error at it."""

@@ -4,7 +4,8 @@ regularly.
 1. A commit never goes forward in offsets and back in epochs (L4).
 2. A regular commit has the positions as they stand when a poll begins: what was handed out in the
    poll before is done with, what the running one hands out is not (G44).
-3. An automatic commit waits for no topic that was deleted: nobody goes on there.
+3. An automatic commit waits for no topic that was deleted: nobody goes on there. Nor is it taken
+   for the topic that has the name since: whoever goes on there would pass over its records.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class Committer(Protocol):
 
     def held(self) -> frozenset[TopicPartition]:
         """Return the partitions that are read now."""
+
+    def of_other_topics(self) -> frozenset[TopicPartition]:
+        """Return those of which another topic seems to have the name now."""
 
 
 class Commits:
@@ -131,6 +135,10 @@ class Commits:
         """Compare the next commit of a partition with none before: its history is another."""
         self._last.pop(tp, None)
 
+    def last(self, tp: TopicPartition) -> OffsetAndMetadata | None:
+        """Return what was committed last for a partition."""
+        return self._last.get(tp)
+
     # -- regular commits ---------------------------------------------------------------------------
 
     @property
@@ -188,7 +196,10 @@ class Commits:
             await asyncio.gather(task, return_exceptions=True)
 
     def _changed(self, positions: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {tp: at for tp, at in positions.items() if self._last.get(tp) != at}
+        others = self._committer.of_other_topics()
+        return {
+            tp: at for tp, at in positions.items() if self._last.get(tp) != at and tp not in others
+        }
 
     async def _commit_quietly(self, positions: Offsets, deadline: Deadline | None) -> None:
         try:

@@ -21,7 +21,7 @@ from parley.client.consumer.options import ConsumerOptions
 from parley.client.consumer.placing import Placing
 from parley.client.consumer.stock import Stock, TakenUp
 from parley.client.fetch.assigned import AssignedFetch
-from parley.client.fetch.positions import DataLoss, Spec
+from parley.client.fetch.positions import DataLoss, Spec, Stage
 from parley.client.fetch.state import FetchPolicy, PartitionFetch
 from parley.client.options import arguments
 from parley.client.results import FetchedBatch
@@ -50,7 +50,7 @@ class ConsumerCore:
         self.stock = Stock(options, options.deserializers)
         self._assigned = Assignment(options, self._reads_others)
         self.group = ConsumerGroup(options, self)
-        self._placing = Placing(options, self.group, self._assigned.reads)
+        self._placing = Placing(options, self.group, self._assigned)
         self._fetch: AssignedFetch | None = None
         self._look_again: TimerHandle | None = None
         self._closed = False
@@ -161,6 +161,8 @@ class ConsumerCore:
         part = self.part(tp)
         to = arguments.offset_to_commit(tp, offset)
         self.stock.drop(tp)
+        if part.positions.stage is Stage.UNSET:
+            self._assigned.former.back(part, to)
         if self._fetch is None:
             part.positions.seek(to.offset, to.leader_epoch)
             part.position_epoch = part.positions.position_epoch
@@ -224,6 +226,10 @@ class ConsumerCore:
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions behind what was handed out, with their leader epochs."""
         return self._assigned.consumed()
+
+    def of_other_topics(self) -> frozenset[TopicPartition]:
+        """Return the partitions of which another topic seems to have the name now."""
+        return self._assigned.of_other_topics(self.cluster.view.topic_id)
 
     def stalled(self) -> tuple[TopicPartition, ...]:
         """Return the partitions that cannot be read now: no position, no leader, or an error."""

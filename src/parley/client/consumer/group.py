@@ -201,6 +201,10 @@ class ConsumerGroup:
                 self.commit_refused(error, asked_as)
             await cluster.clock.sleep_ms(EPOCH_BACKOFF_MS)
 
+    def committed_here(self, tp: TopicPartition) -> OffsetAndMetadata | None:
+        """Return what this consumer committed last for a partition."""
+        return self._commits.last(tp) if self._commits is not None else None
+
     def history_changed(self, tp: TopicPartition) -> None:
         """Compare the next commit of a partition with none before: its history is another."""
         if self._commits is not None:
@@ -223,6 +227,10 @@ class ConsumerGroup:
     def held(self) -> frozenset[TopicPartition]:
         """Return the partitions that are read now."""
         return self._reader.assignment
+
+    def of_other_topics(self) -> frozenset[TopicPartition]:
+        """Return those of which another topic seems to have the name now."""
+        return self._reader.of_other_topics()
 
     # -- looking at it -----------------------------------------------------------------------------
 

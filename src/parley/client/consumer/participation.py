@@ -130,6 +130,9 @@ class Reader(Protocol):
     def consumed(self) -> Offsets:
         """Return the positions behind what was handed out."""
 
+    def of_other_topics(self) -> frozenset[TopicPartition]:
+        """Return the partitions of which another topic seems to have the name now."""
+
     def stalled(self) -> tuple[TopicPartition, ...]:
         """Return the partitions that cannot be read now."""
 

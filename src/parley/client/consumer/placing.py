@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from parley.client.consumer.assignment import Assignment
 from parley.client.consumer.group import ConsumerGroup
 from parley.client.consumer.options import ConsumerOptions
 from parley.client.fetch.assigned import AssignedFetch
 from parley.client.fetch.positions import Stage
 from parley.client.fetch.state import PartitionFetch
+from parley.client.results import EARLIEST
 from parley.errors import DataLossError, KafkaError, NetworkError
 from parley.types import OffsetAndMetadata, TopicPartition
 
@@ -21,12 +23,9 @@ class Placing:
     """Finds positions for partitions that have none. Belongs to the event loop."""
 
     def __init__(
-        self,
-        options: ConsumerOptions,
-        group: ConsumerGroup,
-        is_read: Callable[[PartitionFetch], bool],
+        self, options: ConsumerOptions, group: ConsumerGroup, assigned: Assignment
     ) -> None:
-        self._options, self._group, self._is_read = options, group, is_read
+        self._options, self._group, self._assigned = options, group, assigned
         self._task: asyncio.Task[None] | None = None
         self._trouble: KafkaError | None = None
 
@@ -64,13 +63,29 @@ class Placing:
                 self._trouble = error
         else:
             for part in parts:
-                if part.positions.stage is Stage.UNSET and self._is_read(part):
-                    _put(fetch, part, found.get(part.tp))
+                if part.positions.stage is Stage.UNSET and self._assigned.reads(part):
+                    self._put(fetch, part, found.get(part.tp))
         self._task = None
         fetch.wake()
 
+    def _put(
+        self, fetch: AssignedFetch, part: PartitionFetch, known: OffsetAndMetadata | None
+    ) -> None:
+        here = self._group.committed_here(part.tp)
+        former = self._assigned.former.back(part, known, here)
+        if former is None:
+            _begin(fetch, part, known)
+        elif former.loss is not None:
+            part.positions.loss = former.loss
+            fetch.reset(part, EARLIEST)
+        elif known is None and former.topic.is_other(fetch.cluster.view.topic_id(part.tp.topic)):
+            # the position says what is lost with it, as soon as that is confirmed
+            fetch.seek(part, former.position.offset, former.position.offset_epoch)
+        else:
+            _begin(fetch, part, known)
 
-def _put(fetch: AssignedFetch, part: PartitionFetch, known: OffsetAndMetadata | None) -> None:
+
+def _begin(fetch: AssignedFetch, part: PartitionFetch, known: OffsetAndMetadata | None) -> None:
     if known is not None:
         fetch.seek(part, known.offset, known.leader_epoch)
     elif part.positions.policy is not None:

@@ -187,6 +187,11 @@ class PartitionPosition:
                 self.passed(offset, epoch)
         return self._consumed
 
+    @property
+    def lost(self) -> bool:
+        """Whether what was consumed is of a history that is gone, and nothing follows it."""
+        return self.loss is not None or isinstance(self.error, TopicRecreatedError)
+
     def read_by(self, reading: Reading) -> None:
         """Let `reading` hand out what comes next, instead of what did before."""
         self._consumed = self.consumed

@@ -42,6 +42,10 @@ class Incarnation:
         """Whether metadata names another topic and nothing has confirmed it yet."""
         return self.candidate != ZERO_UUID
 
+    def is_other(self, named: bytes) -> bool:
+        """Return whether metadata names another topic than the held one: a newer one (rule 4)."""
+        return ZERO_UUID not in (named, self.held) and named not in {self.held, *self.past}
+
     @property
     def asks(self) -> bool:
         """Whether another round of metadata is due for this doubt."""
