@@ -273,6 +273,17 @@ async def test_topics_and_partitions_that_come_later_are_read_then(newest: Local
         await eventually_async(lambda: len(one.owned) == PARTITIONS + 2)
 
 
+async def test_a_pattern_that_matches_nothing_yet_is_read_from_when_it_does() -> None:
+    with LocalCluster(brokers=2, release="4.3", settings=QUICK) as cluster:
+        async with AsyncConsumer(**options(cluster)) as consumer:
+            consumer.subscribe(pattern="sha.*")
+            assert await consumer.getmany(timeout_ms=300) == {}
+            polling = Polling(consumer)
+            await asyncio.to_thread(fill, cluster, 5)
+            await eventually_async(lambda: polling.read.total() == 5 * PARTITIONS)
+            await polling.stop()
+
+
 @pytest.mark.parametrize("release", ["2.4", "3.9"])
 async def test_g60_where_brokers_do_not_have_it_auto_falls_back_and_consumer_says_so(
     release: str,

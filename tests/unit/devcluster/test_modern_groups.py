@@ -127,6 +127,16 @@ def test_a_heartbeat_that_nobody_could_answer_is_refused_and_changes_nothing(
     assert (at.group.members, at.group.epoch) == ({}, 0)
 
 
+@BOTH
+def test_who_subscribes_to_nothing_yet_is_a_member(release: Settings) -> None:
+    at = Coordinator(release)
+    epoch = at.join("A", topics=frozenset()).epoch
+    assert at.group.members.keys() == {"A"}
+    at.now_ms = 1_000
+    answer = at.say("A", epoch, topics=frozenset(["t1"]))
+    assert (answer.epoch, answer.assignment) == (epoch + 1, parts(0, 1, 2))
+
+
 def test_who_is_no_member_is_refused() -> None:
     at = Coordinator()
     assert at.refused("", 0) == codes.INVALID_REQUEST

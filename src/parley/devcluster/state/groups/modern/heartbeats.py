@@ -77,7 +77,7 @@ def check_form(said: Heartbeat) -> None:
         wrong = "RebalanceTimeoutMs must be provided in first request."
     elif said.epoch == JOINING and said.owned:
         wrong = "TopicPartitions must be empty when (re-)joining."
-    elif said.epoch == JOINING and not said.topics and not said.regex:
+    elif said.epoch == JOINING and said.topics is None and said.regex is None:
         wrong = (
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
             "(re-)joining."
