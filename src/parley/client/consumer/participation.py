@@ -452,14 +452,16 @@ class Participation:
     def may_commit(self) -> ConsumerGroupMetadata:
         """Return as whom to commit (G43).
 
-        Raises REBALANCE_IN_PROGRESS between two generations, and CommitFailedError where the
-        partitions are lost.
+        Raises REBALANCE_IN_PROGRESS between two generations, CommitFailedError where the
+        partitions are lost, and why the membership ended for good, which no poll repairs.
         """
         membership = self._membership
         if not self.subscribed:
             return ConsumerGroupMetadata(self._group_id)
         if membership.committing is Committing.NOW:
             return self.metadata()
+        if membership.error is not None:
+            raise own_copy(membership.error)
         if membership.committing is Committing.AFTER_THE_REBALANCE:
             text = (
                 f"group {self._group_id} is rebalancing; poll, then commit what is still assigned"
