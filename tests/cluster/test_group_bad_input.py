@@ -21,6 +21,7 @@ from parley.errors import (
     FencedInstanceIdError,
     InconsistentGroupProtocolError,
     InvalidRegularExpressionError,
+    InvalidSessionTimeoutError,
     RemoteProtocolError,
     UnknownTopicOrPartitionError,
 )
@@ -145,6 +146,16 @@ def test_a_broken_regular_expression_is_refused_by_client_and_coordinator() -> N
         one.join(group_protocol="consumer")
         with pytest.raises(InvalidRegularExpressionError):
             one.go_on(5_000)
+
+
+@pytest.mark.parametrize("session_ms", [4_000, 3_600_000])
+def test_a_session_that_the_broker_does_not_take_is_named_with_its_bounds(session_ms: int) -> None:
+    with lone("4.3", joins=False) as one:
+        one.join(session_timeout_ms=session_ms, heartbeat_interval_ms=1_000)
+        bounds = r"group\.min\.session\.timeout\.ms .*group\.max\.session\.timeout\.ms"
+        with pytest.raises(InvalidSessionTimeoutError, match=bounds) as raised:
+            one.go_on(5_000)
+        assert f"session_timeout_ms={session_ms}" in str(raised.value)
 
 
 def test_of_two_processes_with_one_instance_id_the_loser_hears_it_and_does_not_loop() -> None:

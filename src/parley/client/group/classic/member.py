@@ -30,6 +30,7 @@ from parley.client.group.classic.reactions import Reaction
 from parley.client.group.classic.requests import (
     PROTOCOL_TYPE,
     Standing,
+    group_error,
     heartbeat_request,
     join_request,
     leave_error,
@@ -170,7 +171,7 @@ class ClassicMember:
                 membership.named(answer.member_id)
                 return None
             if answer.error_code:
-                raise self._refusal(answer.error_code, ApiKey.JOIN_GROUP)
+                raise group_error(answer.error_code, self._who, ApiKey.JOIN_GROUP)
         except KafkaError as error:
             self._coordinator.note(error)
             return self._log_failure(membership.join_failed(error), error)
@@ -220,7 +221,8 @@ class ClassicMember:
                 ApiKey.SYNC_GROUP, lambda version: request, timeout_ms
             )
             if reply.message.error_code:
-                raise self._refusal(reply.message.error_code, ApiKey.SYNC_GROUP, reply.version)
+                code = reply.message.error_code
+                raise group_error(code, self._who, ApiKey.SYNC_GROUP, reply.version)
             assignment = decode_assignment(bytes(reply.message.assignment))
         except KafkaError as error:
             self._coordinator.note(error)
@@ -235,10 +237,6 @@ class ClassicMember:
             membership.synced(assignment)
             self._finished(identity, assignment)
         return None
-
-    def _refusal(self, code: int, api: ApiKey, version: int | None = None) -> KafkaError:
-        resource = f"group {self._who.group_id}"
-        return broker_error(code, api=api.name, version=version, resource=resource)
 
     def _chosen(self, answer: JoinGroupResponse) -> Assignor:
         for one in self._assignors:
@@ -354,7 +352,8 @@ class ClassicMember:
             )
             self._pace.beat_answered(self._cluster.now_ms())
             if reply.message.error_code:
-                raise self._refusal(reply.message.error_code, ApiKey.HEARTBEAT, reply.version)
+                code = reply.message.error_code
+                raise group_error(code, self._who, ApiKey.HEARTBEAT, reply.version)
         except KafkaError as error:
             self._coordinator.note(error)
             reaction = membership.beat_failed(error, asked_as)

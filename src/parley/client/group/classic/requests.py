@@ -17,6 +17,7 @@ from parley.client.group.formats import (
 )
 from parley.client.group.member import Identity
 from parley.errors import KafkaError, RemoteProtocolError, broker_error, printable
+from parley.errors.codes import INVALID_SESSION_TIMEOUT
 from parley.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -25,6 +26,7 @@ from parley.messages import (
     LeaveGroupResponse,
     SyncGroupRequest,
 )
+from parley.schema import ApiKey
 from parley.types import TopicPartition
 
 PROTOCOL_TYPE = "consumer"
@@ -165,6 +167,20 @@ def leave_request(
         reason=reason[:REASON_LENGTH],
     )
     return LeaveGroupRequest(group_id=who.group_id, members=[member])
+
+
+def group_error(code: int, who: Standing, api: ApiKey, version: int | None = None) -> KafkaError:
+    """Return what a coordinator has against a member."""
+    text = None
+    if code == INVALID_SESSION_TIMEOUT:
+        text = (
+            f"group {who.group_id}: the coordinator does not take "
+            f"session_timeout_ms={who.session_timeout_ms}. Choose one from its "
+            "group.min.session.timeout.ms (6000 where nobody has set it) to its "
+            "group.max.session.timeout.ms"
+        )
+    resource = f"group {who.group_id}"
+    return broker_error(code, text, api=api.name, version=version, resource=resource)
 
 
 def leave_error(response: LeaveGroupResponse, version: int) -> KafkaError | None:
