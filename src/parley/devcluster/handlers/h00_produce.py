@@ -154,7 +154,11 @@ def _rules(call: Call, settings: TopicSettings) -> AppendRules:
         call.profile.behaviour.knows_zstd,
         call.profile.behaviour.message_sets,
         settings.compacted,
-        timestamp_bounds(call.profile.release, settings),
+        timestamp_bounds(
+            call.profile.release,
+            settings,
+            own_time=call.cluster.settings.start_time_ms is not None,
+        ),
     )
 
 

@@ -123,10 +123,13 @@ def _values(number: tuple[int, ...]) -> Mapping[str, Takes]:
     return {name: takes for since, name, takes in VALUES if number >= release_number(since)}
 
 
-def timestamp_bounds(release: Release, settings: TopicSettings) -> tuple[int, int]:
+def timestamp_bounds(
+    release: Release, settings: TopicSettings, *, own_time: bool = False
+) -> tuple[int, int]:
     """Return how many milliseconds before and after the leader's time a record's may be.
 
-    Where a release has the older setting for both, it holds where the newer one is not set.
+    Where a release has the older setting for both, it holds where the newer one is not set. Where
+    the cluster has a time of its own (`start_time_ms`) only what is set holds: clients have not.
 
     >>> from parley.versions import release
     >>> timestamp_bounds(release("4.3"), TopicSettings())[1]
@@ -136,7 +139,7 @@ def timestamp_bounds(release: Release, settings: TopicSettings) -> tuple[int, in
 
     def bound(which: str, set_ms: int | None) -> int:
         config = known.get(f"message.timestamp.{which}.max.ms")
-        if config is None:
+        if config is None or (own_time and set_ms is None):
             return NO_BOUND
         return int(config.default or NO_BOUND) if set_ms is None else set_ms
 
