@@ -171,7 +171,7 @@ def test_headers_arrive_or_are_refused_before_anything_is_sent(client: Client, t
 
 def test_nulls_empties_and_times_survive(client: Client, topic: str) -> None:
     keys, values = pa.array([None, b"", b"k", b"x"]), pa.array([b"v", None, b"", b"y"])
-    times = pa.array([0, 5, 2**41, 7], pa.int64())
+    times = pa.array([0, 5, 2**40, 7], pa.int64())
     client.produce(topic, pa.table({"key": keys, "value": values, "timestamp": times}), partition=3)
     (batch,) = client.fetch(TopicPartition(topic, 3), 0, 4)
     assert batch.column("key").to_pylist() == keys.to_pylist()
