@@ -75,8 +75,11 @@ def read_both(cluster: LocalCluster, consumer: Consumer, new: int) -> None:
     produce(cluster, "new", new)
     words = [(record.value or b"").decode() for record in take(consumer, new)]
     assert words == [f"new {at}" for at in range(new)]
-    (loss,) = consumer.data_losses
-    assert (loss.cause, loss.position.offset, loss.resumed_at) == (Cause.RECREATED, OLD, 0)
+    *before, loss = consumer.data_losses
+    assert (loss.cause, loss.resumed_at) == (Cause.RECREATED, 0)
+    # below 3.1 a log that ends early may be seen before metadata names another topic
+    assert all(one.cause is Cause.TRUNCATED for one in before)
+    assert [*before, loss][0].position.offset == OLD
 
 
 @pytest.mark.parametrize("new", [OLD // 2, 2 * OLD], ids=["shorter", "longer"])
