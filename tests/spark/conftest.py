@@ -75,9 +75,9 @@ def client(cluster: LocalCluster) -> Iterator[Client]:
 def topic(request: pytest.FixtureRequest, cluster: LocalCluster) -> Callable[..., str]:
     """Make topics named after the test: `topic(partitions=2)`; `topic("b")` for a second one."""
 
-    def make(suffix: str = "", partitions: int = 2) -> str:
+    def make(suffix: str = "", partitions: int = 2, configs: dict[str, str] | None = None) -> str:
         name = f"{request.node.originalname}{suffix and '.' + suffix}"[:200]
-        cluster.create_topic(name, partitions=partitions, replication_factor=3)
+        cluster.create_topic(name, partitions, 3, configs)
         return name
 
     return make

@@ -117,7 +117,7 @@ def own_frames(error: BaseException) -> list[str]:
 
 
 def test_expected_errors_come_without_our_own_frames(load: Any, client: Client, topic: Any) -> None:
-    name = topic(partitions=1)
+    name = topic(partitions=1, configs={"message.timestamp.after.max.ms": str(2**63 - 1)})
     client.produce(name, pa.table({"value": ["a"], "timestamp": pa.array([2**62], pa.int64())}))
     wrong = [
         load(subscribe="no-such-topic"),  # found when it is planned
