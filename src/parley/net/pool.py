@@ -9,7 +9,13 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 
-from parley.errors import AuthenticationError, BrokersUnreachable, KafkaError, NetworkError
+from parley.errors import (
+    AuthenticationError,
+    BrokersUnreachable,
+    ConfigError,
+    KafkaError,
+    NetworkError,
+)
 from parley.net.address import Address
 from parley.net.clock import Clock, LoopClock
 from parley.net.connection import BrokerConnection
@@ -119,7 +125,8 @@ class Pool:
         """Return a connection to any broker: an open one, a known one, or a bootstrap one.
 
         Raises BrokersUnreachable, with the error of each address, when none could be reached,
-        AuthenticationError as soon as one of them refuses the login.
+        AuthenticationError as soon as one of them refuses the login, ConfigError where no
+        connection can be made with these options.
         """
         servers = self._options.servers
         known = list(dict.fromkeys(self._nodes.values()))
@@ -132,8 +139,8 @@ class Pool:
         ):
             try:
                 return await self.connection_to(address, lane)
-            except AuthenticationError:
-                raise  # the other addresses would refuse the same credentials
+            except (AuthenticationError, ConfigError):
+                raise  # at the other addresses it would be the same
             except KafkaError as error:
                 failures[str(address)] = error
         raise BrokersUnreachable(failures)

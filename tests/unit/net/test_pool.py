@@ -268,6 +268,10 @@ async def test_files_that_are_no_certificates_yet_are_read_again(
         await clock.advance(1_000)
         with pytest.raises(ConfigError, match=r"own\.pem"):
             await waiting
+    waiting = asyncio.create_task(pool.any_connection())
+    await clock.advance(1_000)
+    with pytest.raises(ConfigError, match=r"own\.pem"):  # not that no broker can be reached
+        await waiting
     own = trustme.CA().issue_cert("client")
     own.cert_chain_pems[0].write_to_path(certificate)
     own.private_key_pem.write_to_path(key)
