@@ -195,7 +195,7 @@ class World(Coordination):
             tasks = inner._tasks if isinstance(inner, ClassicMember) else [inner._task]  # type: ignore[attr-defined]
             for task in tasks:
                 task.cancel()
-        await member.consumer._core._stop()
+        await member.consumer._core._stop(None)
         await member.client.close()
 
     def settle(self) -> None:

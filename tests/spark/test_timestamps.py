@@ -27,6 +27,10 @@ def read(spark: Any, cluster: LocalCluster) -> Any:
     return load
 
 
+ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+"""Brokers from 4.0 on refuse, by default, what is dated more than an hour ahead."""
+
+
 def at_times(client: Client, topic: str, *times: int) -> None:
     values = [str(number) for number in range(len(times))]
     client.produce(
@@ -37,7 +41,7 @@ def at_times(client: Client, topic: str, *times: int) -> None:
 def test_a_time_beyond_sparks_names_its_record_and_its_likely_cause(
     read: Any, client: Client, topic: Any
 ) -> None:
-    name = topic(partitions=1)
+    name = topic(partitions=1, configs=ANY_TIME)
     at_times(client, name, BASE_MS, BASE_MS + 1)
     at_times(client, name, BASE_MS + 2, NANOSECONDS, BASE_MS + 3)
     problem = (
@@ -52,7 +56,7 @@ def test_a_time_beyond_sparks_names_its_record_and_its_likely_cause(
 
 
 def test_a_stream_ends_with_the_same_error(client: Client, topic: Any, stream: Any) -> None:
-    name = topic(partitions=1)
+    name = topic(partitions=1, configs=ANY_TIME)
     at_times(client, name, BASE_MS, LARGEST_MS + 1)
     query = stream(subscribe=name)
     query.frame = lambda: (
@@ -69,7 +73,7 @@ def test_a_stream_ends_with_the_same_error(client: Client, topic: Any, stream: A
 
 
 def test_the_latest_time_that_spark_has_is_read(read: Any, client: Client, topic: Any) -> None:
-    name = topic(partitions=1)
+    name = topic(partitions=1, configs=ANY_TIME)
     at_times(client, name, LARGEST_MS, BASE_MS * 1000, 0)
     rows = (
         read(name).selectExpr("offset", "unix_millis(timestamp) as ms").orderBy("offset").collect()

@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from parley.client.cluster.call_deadline import call_deadline, without_connection, working_until
-from parley.client.cluster.change import Change
 from parley.client.cluster.connecting import connect_options
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.event_loops import another_loop, running_loop
@@ -141,9 +140,9 @@ class Cluster:
         return self._refresher.asked
 
     @property
-    def metadata_answered(self) -> Change:
-        """Notifies of each answer about the topics that are wanted."""
-        return self._refresher.answered
+    def metadata_listeners(self) -> set[Callable[[], None]]:
+        """Called after each answer about the topics that are wanted."""
+        return self._refresher.listeners
 
     @property
     def view(self) -> ClusterMetadata:

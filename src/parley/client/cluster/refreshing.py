@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from parley.client.cluster.change import Change
 from parley.client.cluster.metadata_cache import MetadataCache
 from parley.client.cluster.metadata_source import MetadataSource, metadata_request, read_answer
 from parley.client.cluster.overdue import without_metadata
@@ -78,8 +77,8 @@ class Refresher:
         self._task: asyncio.Task[Applied] | None = None
         self._merging = asyncio.Lock()
         self._unreachable: KafkaError | None = None
-        self.answered = Change()
-        """Notifies of each answer, when it is merged."""
+        self.listeners: set[Callable[[], None]] = set()
+        """Called after each answer, when it is merged."""
 
     @property
     def asked(self) -> Address | None:
@@ -197,7 +196,8 @@ class Refresher:
         schedule.finished(request, applied, self._now_ms())
         self.update_pool()
         self._notify_application(applied)
-        self.answered.notify()
+        for listener in tuple(self.listeners):
+            listener()
         return applied
 
     def _notify_application(self, applied: Applied) -> None:

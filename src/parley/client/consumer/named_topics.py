@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection
 
@@ -28,7 +27,6 @@ class NamedTopics:
     def __init__(self, cluster: Cluster, group_id: str, on_news: Callable[[], None]) -> None:
         self._cluster, self._group_id, self._on_news = cluster, group_id, on_news
         self._topics: list[str] = []
-        self._task: asyncio.Task[None] | None = None
         self._warning: TimerHandle | None = None
         self.error: KafkaError | None = None
         """What the next poll raises."""
@@ -37,32 +35,29 @@ class NamedTopics:
         """Look at these topics from now on."""
         self.stop()
         self._topics = sorted(topics)
-        self._task = asyncio.get_running_loop().create_task(self._look())
+        self._cluster.metadata_listeners.add(self._look)
+        if self._with(TOPIC_AUTHORIZATION_FAILED):  # an old answer, of another subscription
+            self._cluster.schedule.request_full()
         self._warning = self._cluster.clock.call_at_ms(
             self._cluster.now_ms() + UNKNOWN_TOPIC_GRACE_MS, self._warn_of_missing
         )
 
     def stop(self) -> None:
         """Look at nothing any more."""
-        if self._task is not None:
-            self._task.cancel()
+        self._cluster.metadata_listeners.discard(self._look)
         if self._warning is not None:
             self._warning.cancel()
-        self._task = self._warning = self.error = None
+        self._warning = self.error = None
 
     def take_error(self) -> KafkaError | None:
         """Return what a poll is to raise, which is over by that."""
         error, self.error = self.error, None
         return error
 
-    async def _look(self) -> None:
-        if self._with(TOPIC_AUTHORIZATION_FAILED):  # an old answer, of another subscription
-            self._cluster.schedule.request_full()
-        while True:
-            await self._cluster.metadata_answered.wait()
-            if refused := self._with(TOPIC_AUTHORIZATION_FAILED):
-                self.error = self._refusal(refused)
-                self._on_news()
+    def _look(self) -> None:
+        if refused := self._with(TOPIC_AUTHORIZATION_FAILED):
+            self.error = self._refusal(refused)
+            self._on_news()
 
     def _with(self, code: int) -> list[str]:
         return [one for one in self._topics if self._cluster.cache.topic_error(one) == code]
