@@ -53,7 +53,7 @@ VALUES: tuple[tuple[str, str, Takes], ...] = (
     ("0.9", "local.retention.ms", _within(-2)),
     ("0.9", "max.compaction.lag.ms", _within(1)),
     ("0.9", "max.message.bytes", _within(0)),
-    ("0.9", "message.format.version", _matches(r"\d+\.\d+(\.\d+)?(-IV\d+)?")),
+    ("2.1", "message.format.version", _matches(r"\d+\.\d+(\.\d+)?(-IV\d+)?")),
     ("0.9", "message.timestamp.after.max.ms", _within(0)),
     ("0.9", "message.timestamp.before.max.ms", _within(0)),
     ("0.9", "message.timestamp.difference.max.ms", _within(0)),
@@ -62,13 +62,14 @@ VALUES: tuple[tuple[str, str, Takes], ...] = (
     ("0.9", "min.compaction.lag.ms", _within(0)),
     ("0.9", "min.insync.replicas", _within(1)),
     ("3.6", "remote.storage.enable", _among("false")),  # the brokers have no remote storage
-    ("0.9", "retention.ms", _within(-1)),
+    ("2.2", "retention.ms", _within(-1)),
     ("0.9", "segment.bytes", _within(14)),
     ("4.1", "segment.bytes", _within(1 << 20)),
     ("0.9", "segment.index.bytes", _within(0)),
     ("3.3", "segment.index.bytes", _within(4)),
     ("0.9", "segment.jitter.ms", _within(0)),
-    ("0.9", "segment.ms", _within(1)),
+    ("0.9", "segment.ms", _within(0)),
+    ("2.0", "segment.ms", _within(1)),
 )  # fmt: skip
 """Which values are taken, from which release on; of a setting the last row that has come."""
 
