@@ -192,9 +192,11 @@ class SeeksLate(ConsumerRebalanceListener):
 
     def __init__(self, consumer: AsyncConsumer) -> None:
         self._consumer = consumer
+        self.asked, self.found = asyncio.Event(), asyncio.Event()
 
     async def on_partitions_assigned(self, assigned: list[TopicPartition]) -> None:
-        await asyncio.sleep(0.3)
+        self.asked.set()
+        await self.found.wait()
         for tp in assigned:
             self._consumer.seek(tp, 5)
 
@@ -209,12 +211,15 @@ async def test_a_listener_ends_although_its_poll_is_cancelled_and_the_next_one_w
         group_protocol=protocol,
         auto_offset_reset="earliest",
     ) as reader:
-        reader.subscribe(["flights"], listener=SeeksLate(reader))
+        listener = SeeksLate(reader)
+        reader.subscribe(["flights"], listener=listener)
         for _ in range(1_000):
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.1):
                     assert (await reader.getone()).offset == 5
                     break
+            if listener.asked.is_set():  # by a poll that is cancelled by now
+                listener.found.set()
         else:
             pytest.fail("no record came")
 

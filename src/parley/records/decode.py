@@ -57,6 +57,20 @@ class ReadOptions:
     max_batch_bytes: int = 0
     check_crc: bool = True
 
+    def of_kernel(self, first_offset: int = 0, end_offset: int = NO_OFFSET_LIMIT) -> DecodeOptions:
+        """Return the kernel's options for records of [first_offset, end_offset)."""
+        return DecodeOptions(
+            first_offset=first_offset,
+            end_offset=end_offset,
+            want=self.want,
+            timestamp_scale=self.timestamp_scale,
+            check_crc=self.check_crc,
+            max_rows=self.max_rows,
+            max_bytes=self.max_bytes,
+            max_batch_bytes=self.max_batch_bytes,
+            max_span_rows=span_limit(self.max_rows),
+        )
+
 
 class DecodedChunk(NamedTuple):
     """Columns, the position after them, the last batch's leader epoch (-1: unknown).
@@ -158,18 +172,7 @@ class _Reader:
             raise self._corrupt(error, start) from error
 
     def _wanted(self) -> DecodeOptions:
-        options = self._options
-        return DecodeOptions(
-            first_offset=self.shown,
-            end_offset=self._end,
-            want=options.want,
-            timestamp_scale=options.timestamp_scale,
-            check_crc=options.check_crc,
-            max_rows=options.max_rows,
-            max_bytes=options.max_bytes,
-            max_batch_bytes=options.max_batch_bytes,
-            max_span_rows=span_limit(options.max_rows),
-        )
+        return self._options.of_kernel(self.shown, self._end)
 
     def _decode(self, spans: memoryview) -> Decoded | None:
         """Decode from the front as far as it goes; an error counts in the first batch only.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
-from parley.kernel import Buffer, DecodeOptions, RecordCursor, active
+from parley.kernel import Buffer, RecordCursor, active
 from parley.records.decode import ReadOptions
 from parley.records.info import warn_if_pure
-from parley.records.pieces import span_limit
 
 
 class RecordBytes(NamedTuple):
@@ -34,17 +32,4 @@ def first_records(
     were aborted are not left out.
     """
     warn_if_pure()
-    return active.first_records(fetches, _wanted(options))
-
-
-@lru_cache(maxsize=16)
-def _wanted(options: ReadOptions) -> DecodeOptions:
-    return DecodeOptions(
-        want=options.want,
-        timestamp_scale=options.timestamp_scale,
-        check_crc=options.check_crc,
-        max_rows=options.max_rows,
-        max_bytes=options.max_bytes,
-        max_batch_bytes=options.max_batch_bytes,
-        max_span_rows=span_limit(options.max_rows),
-    )
+    return active.first_records(fetches, options.of_kernel())
