@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup check fix demo docs bench dist clean
-.PHONY: test test-busy test-matrix test-kills test-real test-long test-hostile test-chaos test-chaos-groups test-chaos-send test-outages test-spark42 test-delta test-lowest
+.PHONY: test test-busy test-matrix test-kills test-rest test-real test-long test-hostile test-chaos test-chaos-groups test-chaos-send test-outages test-spark42 test-delta test-lowest
 
 PYTHON_FOR_SETUP = $$(tools/find_python.sh)
 BIN := .venv/bin
@@ -47,6 +47,9 @@ test-matrix: setup  ## what `make test` leaves out of its matrices: the other re
 
 test-kills: setup  ## processes killed one after the other: brokers, drivers, workers, planners
 	$(PYTEST) -n $(PYTEST_WORKERS) -m "kills and not long" $(ARGS)
+
+test-rest: setup  ## test-matrix and test-kills in one run, which is shorter: while killed processes are waited for, the matrices run
+	$(PYTEST) -n $(PYTEST_WORKERS) -m "(matrix or kills) and not long" $(ARGS)
 
 test-real: setup  ## the tests against real brokers, every release (Java 17 and mvn)
 	PARLEY_REAL_RELEASES=all $(PYTEST) tests/real $(ARGS)
