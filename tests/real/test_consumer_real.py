@@ -225,7 +225,9 @@ def until_created(client: Client, topic: str) -> None:
             assert time.monotonic() < deadline
 
 
-@pytest.mark.parametrize("broker", ["3.9.1", "4.3.0"], indirect=True)
+@pytest.mark.parametrize(
+    "broker", [pytest.param("3.9.1", marks=pytest.mark.matrix), "4.3.0"], indirect=True
+)
 @pytest.mark.parametrize("policy", ["latest", "none"])
 def test_l12_a_real_topic_created_again_is_another_topic(
     broker: RealCluster, client: Client, topic: str, policy: str

@@ -79,6 +79,7 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
         yield Brokers(cluster, turns)
 
 
+@pytest.mark.kills
 def test_c01_leaders_of_real_brokers_are_killed_and_come_back(
     brokers: Brokers, topic_name: str
 ) -> None:

@@ -116,7 +116,7 @@ def java_options(assignor: str) -> dict[str, object]:
     return {"options": (f"partition.assignment.strategy={ASSIGNORS}{assignor}", FREQUENT)}
 
 
-@pytest.fixture(scope="module", params=["embedded", "real"])
+@pytest.fixture(scope="module", params=[pytest.param("embedded", marks=pytest.mark.matrix), "real"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -23,12 +23,11 @@ CLUSTERS = {
 
 
 RARE = ("3.9 with 3.7", "0.10 with 0.9")
+MARKS = dict.fromkeys(RARE, pytest.mark.long) | {"4.3 with 3.9": pytest.mark.matrix}
 
 
 @pytest.fixture(
-    params=[
-        pytest.param(name, marks=pytest.mark.long) if name in RARE else name for name in CLUSTERS
-    ]
+    params=[pytest.param(name, marks=MARKS[name]) if name in MARKS else name for name in CLUSTERS]
 )
 def mixed(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     releases = CLUSTERS[request.param]

@@ -28,7 +28,11 @@ PLAIN_JAAS = (
     f'{MODULES}.plain.PlainLoginModule required username="admin" password="admin" '
     'user_alice="wonder";'
 )
-MODERN = ("2.4.1", pytest.param("3.9.1", marks=pytest.mark.long), "4.3.0")
+MODERN = (
+    pytest.param("2.4.1", marks=pytest.mark.matrix),
+    pytest.param("3.9.1", marks=pytest.mark.long),
+    "4.3.0",
+)
 SESSION_MS = 4_000
 """A real broker's clock cannot be moved. A client has 0.6 s to log in again before it is over."""
 

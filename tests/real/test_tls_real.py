@@ -76,7 +76,7 @@ def by_pem(
         yield Made(cluster, authority.ca_pem, own)
 
 
-@pytest.fixture(scope="module", params=["JKS", "PKCS12"])
+@pytest.fixture(scope="module", params=[pytest.param("JKS", marks=pytest.mark.matrix), "PKCS12"])
 def by_keytool(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Made]:

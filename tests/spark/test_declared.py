@@ -142,7 +142,14 @@ async def test_avro_becomes_a_table_and_totals_in_a_topic(place: Place) -> None:
     }
 
 
-@pytest.mark.parametrize("select", ['["value.*", "partition"]', '["value"]', '"*"'])
+@pytest.mark.parametrize(
+    "select",
+    [
+        pytest.param('["value.*", "partition"]', marks=pytest.mark.matrix),
+        pytest.param('["value"]', marks=pytest.mark.matrix),
+        '"*"',
+    ],
+)
 async def test_a_table_is_the_same_whoever_makes_its_rows(place: Place, select: str) -> None:
     """Where nothing is computed, Arrow batches go into it; a condition needs Spark's rows."""
     _, path = place

@@ -72,9 +72,12 @@ def schema(kind: str) -> StructType:
 
 def cases() -> list[Any]:
     return [
-        pytest.param(kind, values + more, id=name + with_null)
+        pytest.param(kind, values + more, id=name + with_null, marks=marks)
         for name, (kind, values) in VALUES.items()
-        for with_null, more in (("", []), (" and null", [None]))
+        for with_null, more, marks in (
+            ("", [], [pytest.mark.matrix]),
+            (" and null", [None], []),
+        )
     ] + [pytest.param(kind, [None], id=f"null {kind}") for kind in ("string", "double", "boolean")]
 
 

@@ -109,7 +109,10 @@ def test_rows_are_there_once_however_often_the_writer_is_killed(tmp_path: Path, 
     )
 
 
-@pytest.mark.parametrize("size", [0, 1, 1500])
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(0, marks=pytest.mark.matrix), 1, pytest.param(1500, marks=pytest.mark.matrix)],
+)
 def test_of_a_commit_on_a_full_disk_nothing_is_seen(tmp_path: Path, size: int) -> None:
     """A limit on the size of files stands for the disk: what is beyond it fails."""
     query = IcebergQuery(tmp_path)
