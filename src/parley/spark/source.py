@@ -98,7 +98,7 @@ class ParleySource(DataSource):  # type: ignore[misc]  # pyspark comes without t
         from parley.spark.options.subscription import read_subscription
 
         subscription = read_subscription(given)
-        typed = read_typed_options(given, subscription.wanted_topics())
+        typed = read_typed_options(given, subscription)
         assert typed is not None  # there are options of schemas
         from parley.spark.options.schema_table import NULL
         from parley.spark.options.table import INCLUDE_HEADERS

@@ -27,6 +27,7 @@ from parley.spark.options.schema_table import (
     SCHEMA_REGISTRY_URL,
     SCHEMA_ROWS,
 )
+from parley.spark.options.subscription import Subscription
 from parley.spark.options.texts import GivenOptions
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ class TypedOptions:
         return self.schemas.replace(**found)
 
 
-def read_typed_options(given: GivenOptions, topics: tuple[str, ...] | None) -> TypedOptions | None:
-    """Return how a read of these topics (None: of a pattern) decodes; None for bytes.
+def read_typed_options(given: GivenOptions, subscription: Subscription) -> TypedOptions | None:
+    """Return how a read of these topics decodes; None for bytes.
 
     Raises ConfigError for what no registry need be asked about.
     """
@@ -79,11 +80,18 @@ def read_typed_options(given: GivenOptions, topics: tuple[str, ...] | None) -> T
         raise ConfigError(f"{there} is given, and {missing} is not: give both or neither")
     if schemas is None:
         return None
-    if topic is not None and topic in (topics or ()):
+    # each dead letter would be read as a record that cannot be decoded, and so on without end
+    if topic is not None and subscription.matches(topic, is_internal=False):
         raise ConfigError(
-            f'deadLetterTopic="{topic}" is read by this query itself: dead letters need a topic '
-            "of their own"
+            f'deadLetterTopic="{topic}" is read by this query itself ({subscription}): dead '
+            "letters need a topic of their own"
+            + (
+                f", or a pattern that leaves it out: (?!{re.escape(topic)}$)..."
+                if subscription.pattern is not None
+                else ""
+            )
         )
+    topics = subscription.wanted_topics()
     is_flat = given[ENVELOPE] == FLAT
     if is_flat and schemas.value_format is None:
         raise ConfigError("envelope=flat needs valueFormat: bytes have no fields")

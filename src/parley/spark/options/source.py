@@ -62,7 +62,7 @@ def read_source_options(options: Mapping[str, str], use: Use) -> SourceOptions:
         start=start,
         end=end,
         own=given.own,
-        typed=read_typed_options(given, subscription.wanted_topics()),
+        typed=read_typed_options(given, subscription),
     )
     looked_at = {"group.id"} if isinstance(start.everywhere, Committed) else set()
     others = {name: text for name, text in given.kafka.items() if name not in looked_at}

@@ -13,13 +13,43 @@ from pyspark import TaskContext
 
 from parley.arrow import HEADERS_TYPE
 from parley.client import ClientOptions, FetchedBatch, ProduceOptions
-from parley.errors import SchemaDecodeError
+from parley.errors import BrokerError, KafkaError, SchemaDecodeError
+from parley.errors.codes import (
+    INVALID_RECORD,
+    INVALID_TIMESTAMP,
+    MESSAGE_TOO_LARGE,
+    RECORD_LIST_TOO_LARGE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from parley.spark.clients import client_for
 from parley.spark.values.schema import ERROR_COLUMNS
 from parley.types.dead_letters import Origin, dead_letter_headers
 
 _WRITING = ProduceOptions(delivery_timeout_ms=180_000)
 """As long as other rows of Spark wait for brokers that are away."""
+
+_AROUND_A_RECORD, _AROUND_A_HEADER = 200, 20
+"""Bytes of a batch beside keys, values and headers, at most."""
+
+_ANY_REMEDY = "See to the topic, or name another one."
+_REMEDIES: dict[int | None, str] = {
+    MESSAGE_TOO_LARGE: (
+        "A dead letter is larger than its record by a few headers: raise max.message.bytes of "
+        "the topic."
+    ),
+    INVALID_RECORD: (
+        "A dead letter has its record's key, or none: the topic must not be compacted "
+        "(cleanup.policy=delete)."
+    ),
+    INVALID_TIMESTAMP: (
+        "A dead letter has its record's time: raise message.timestamp.before.max.ms of the topic, "
+        "or set its message.timestamp.type=LogAppendTime."
+    ),
+    TOPIC_AUTHORIZATION_FAILED: "The user of this query needs Write and Describe on it.",
+    UNKNOWN_TOPIC_OR_PARTITION: "Create the topic.",
+}
+_REMEDIES[RECORD_LIST_TOO_LARGE] = _REMEDIES[MESSAGE_TOO_LARGE]
 
 
 class DeadLetters:
@@ -49,14 +79,27 @@ class DeadLetters:
             return decoded
         self._check(found, bad)
         rows = sorted(bad)
-        client_for(self._client).produce(
-            self._topic,
-            _letters(found, rows, [bad[row] for row in rows]),
-            options=_WRITING,
-        )
+        letters = _letters(found, rows, [bad[row] for row in rows])
+        try:
+            client_for(self._client).produce(self._topic, letters, options=_options_for(letters))
+        except KafkaError as error:
+            error.add_note(self._note(error, found, rows, bad[rows[0]][1]["message"]))
+            raise
         self._written += len(bad)
         kept = pa.array([row not in bad for row in range(decoded.num_rows)])
         return decoded.filter(kept)
+
+    def _note(self, error: KafkaError, found: FetchedBatch, rows: list[int], why: str) -> str:
+        """Return which records an error of the dead letters' topic is about, and what helps."""
+        offsets = found.batch.column("offset")
+        first, last = (offsets[row].as_py() for row in (rows[0], rows[-1]))
+        what = f"offset {first}" if first == last else f"offsets {first} to {last}"
+        code = error.code if isinstance(error, BrokerError) else None
+        return (
+            f'deadLetterTopic="{self._topic}" was to take {len(rows)} messages of '
+            f"{found.partition}, {what}, that cannot be decoded (the first: {why}). "
+            f"{_REMEDIES.get(code, _ANY_REMEDY)} The query goes on there when it is started again."
+        )
 
     def _check(self, found: FetchedBatch, bad: dict[int, tuple[str, dict[str, str]]]) -> None:
         if self._written + len(bad) <= self._limit:
@@ -103,6 +146,24 @@ def _letters(
             "timestamp": pc.if_else(known, times, pa.scalar(None, times.type)),
         }
     )
+
+
+def _options_for(letters: pa.RecordBatch) -> ProduceOptions:
+    """Return how dead letters are written: whether one is too large is the topic's to say."""
+    largest = 0
+    for row in range(letters.num_rows):
+        headers = letters.column("headers")[row].as_py()
+        sizes = (_size(letters.column(name)[row]) for name in ("key", "value"))
+        size = sum(sizes) + sum(
+            len(one["key"].encode()) + len(one["value"] or b"") + _AROUND_A_HEADER
+            for one in headers
+        )
+        largest = max(largest, size + _AROUND_A_RECORD)
+    return _WRITING.replace(max_request_size=max(_WRITING.max_request_size, largest))
+
+
+def _size(value: pa.Scalar) -> int:
+    return value.as_buffer().size if value.is_valid else 0
 
 
 def _query_and_batch() -> tuple[str | None, str | None]:

@@ -46,7 +46,10 @@ from parley.types import ZERO_UUID, format_uuid, parse_uuid
 if TYPE_CHECKING:
     import pyarrow
 
+    from parley.spark.read.dead_letters import DeadLetters
     from parley.spark.read.typed import Readers
+
+    MakeRows = Callable[[FetchedBatch], Iterator[pyarrow.RecordBatch]]
 
 _PERHAPS_GONE = (
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -76,7 +79,8 @@ def read_task(
     """
     settle_memory()
     reading = _Reading(options, hint)
-    waiting = [_Part(one, options, readers, schema) for one in task]
+    making = _RowMaking(options, readers, schema)
+    waiting = [_Part(one, making) for one in task]
     while waiting:
         together: dict[TopicPartition, _Part] = {}
         for part in waiting:  # ranges of one partition one after the other, and one shape at a time
@@ -86,20 +90,45 @@ def read_task(
         yield from reading.read(together)
 
 
+class _RowMaking:
+    """What a task makes of records; its ranges have one count of dead letters."""
+
+    def __init__(
+        self, options: SourceOptions, readers: Readers | None, schema: pyarrow.Schema
+    ) -> None:
+        self._options, self._readers, self._schema = options, readers, schema
+        self._letters: DeadLetters | None = None
+        if readers:
+            from parley.spark.read.typed import dead_letters_of
+
+            self._letters = dead_letters_of(options)
+
+    def of(self, tp: TopicPartition) -> tuple[pyarrow.Schema, MakeRows]:
+        """Return what to fetch of a partition for the columns, and what makes rows of it."""
+        stored, rows = self._records_of(tp)
+        if self._options.own[ARROW_BATCHES]:
+            return stored, lambda found: map(packed, rows(found))
+        return stored, rows
+
+    def _records_of(self, tp: TopicPartition) -> tuple[pyarrow.Schema, MakeRows]:
+        if self._readers:
+            from parley.spark.read.typed import typed_rows
+
+            typed = typed_rows(self._options, self._readers, self._schema, tp, self._letters)
+            if typed is not None:
+                return typed.stored, typed
+        schema, where = self._schema, str(tp)
+        return stored_schema(schema), lambda found: iter((to_numbers(found.batch, schema, where),))
+
+
 class _Part:
     """One range of a task: how far it was read, and what to make of it."""
 
-    def __init__(
-        self,
-        task: OffsetRange,
-        options: SourceOptions,
-        readers: Readers | None,
-        schema: pyarrow.Schema,
-    ) -> None:
+    def __init__(self, task: OffsetRange, making: _RowMaking) -> None:
         self.task, self.tp = task, task.tp
         self.position, self.end = task.start, task.end
         self.epoch = self.planned_epoch = task.leader_epoch
-        self.stored, self.rows = _rows_of(options, readers, schema, task.tp)
+        self.stored, self.rows = making.of(task.tp)
 
     @property
     def wanted(self) -> PartitionRange:
@@ -125,9 +154,16 @@ class _Reading:
             self._options = self._options.replace(client_rack=rack)
 
     def read(self, parts: Mapping[TopicPartition, _Part]) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows of partitions, of one shape, as their records come. Where trouble does not
-        say whose it is, each is read by itself.
-        """
+        """Yield the rows of partitions, of one shape, as their records come."""
+        # Rows are made out of reach of what handles trouble in reading: brokers may refuse dead
+        # letters as well, and to go on behind such a batch would lose it.
+        for part, found in self._records(parts):
+            yield from part.rows(found)
+
+    def _records(
+        self, parts: Mapping[TopicPartition, _Part]
+    ) -> Iterator[tuple[_Part, FetchedBatch]]:
+        """Yield what is fetched. Where trouble does not say whose it is, each is read by itself."""
         left = parts
         while left := {tp: part for tp, part in left.items() if part.position < part.end}:
             try:
@@ -141,7 +177,7 @@ class _Reading:
                     return
                 self._after_later(later)
         for part in left.values():
-            yield from self.read({part.tp: part})
+            yield from self._records({part.tp: part})
 
     def _after(self, part: _Part, error: DataLossError | BrokerError) -> None:
         """Go on after an error with what is left of a range. Raises one that no loss explains."""
@@ -164,8 +200,8 @@ class _Reading:
 
     def _fetch(
         self, parts: Mapping[TopicPartition, _Part]
-    ) -> Generator[pyarrow.RecordBatch, None, _Part | None]:
-        """Yield rows; return the range that met records of a later leader, None at the end of
+    ) -> Generator[tuple[_Part, FetchedBatch], None, _Part | None]:
+        """Yield records; return the range that met records of a later leader, None at the end of
         all.
         """
         stored = next(iter(parts.values())).stored
@@ -178,7 +214,7 @@ class _Reading:
             if has_overflow(found.batch):
                 raise _overflow(self._client, part, found.next_offset, fetch)
             part.position, part.epoch = found.next_offset, found.leader_epoch
-            yield from part.rows(found)
+            yield part, found
         return None
 
 
@@ -191,29 +227,6 @@ def _whose(
     if error.topic is None or error.partition is None:
         return None
     return parts.get(TopicPartition(error.topic, error.partition))
-
-
-def _rows_of(
-    options: SourceOptions, readers: Readers | None, schema: pyarrow.Schema, tp: TopicPartition
-) -> tuple[pyarrow.Schema, Callable[[FetchedBatch], Iterator[pyarrow.RecordBatch]]]:
-    """Return what to fetch for the columns, and what makes rows of it."""
-    stored, rows = _records_of(options, readers, schema, tp)
-    if options.own[ARROW_BATCHES]:
-        return stored, lambda found: map(packed, rows(found))
-    return stored, rows
-
-
-def _records_of(
-    options: SourceOptions, readers: Readers | None, schema: pyarrow.Schema, tp: TopicPartition
-) -> tuple[pyarrow.Schema, Callable[[FetchedBatch], Iterator[pyarrow.RecordBatch]]]:
-    if readers:
-        from parley.spark.read.typed import typed_rows
-
-        typed = typed_rows(options, readers, schema, tp)
-        if typed is not None:
-            return typed.stored, typed
-    where = str(tp)
-    return stored_schema(schema), lambda found: iter((to_numbers(found.batch, schema, where),))
 
 
 def _overflow(client: Client, part: _Part, end: int, fetch: FetchOptions) -> ConfigError:

@@ -225,16 +225,25 @@ def parts_of(readers: Readers, schema: pa.Schema) -> tuple[str, ...]:
     )
 
 
+def dead_letters_of(options: SourceOptions) -> DeadLetters | None:
+    """Return where all ranges of a task put what cannot be decoded; None if that is no topic."""
+    typed = options.typed
+    if typed is None or typed.dead_letter_topic is None:
+        return None
+    from parley.spark.read.dead_letters import DeadLetters
+
+    return DeadLetters(options.client, typed.dead_letter_topic, typed.dead_letter_limit)
+
+
 def typed_rows(
-    options: SourceOptions, readers: Readers, schema: pa.Schema, tp: TopicPartition
+    options: SourceOptions,
+    readers: Readers,
+    schema: pa.Schema,
+    tp: TopicPartition,
+    letters: DeadLetters | None,
 ) -> TypedRows | None:
     """Return what makes rows of what a task fetches; None where no typed column is wanted."""
     typed = options.typed
     if typed is None or not parts_of(readers, schema):
         return None
-    letters = None
-    if typed.dead_letter_topic is not None:
-        from parley.spark.read.dead_letters import DeadLetters
-
-        letters = DeadLetters(options.client, typed.dead_letter_topic, typed.dead_letter_limit)
     return TypedRows(typed, readers, schema, tp, letters)
