@@ -534,14 +534,11 @@ fn whole(number: Number) -> Read<i64> {
             Ok(value) => Ok(value),
             Err(_) => odd(),
         },
-        Number::Real(text) => {
-            let value = finite(text)?;
-            // 2^63 as a double is the first that does not fit
-            if value.fract() != 0.0 || !(-(2f64.powi(63))..2f64.powi(63)).contains(&value) {
-                return odd();
-            }
-            Ok(value as i64)
-        }
+        // a double has too few digits for all whole numbers
+        Number::Real(text) => match text.trim_end_matches('0').strip_suffix('.') {
+            Some(whole) => whole.parse().or_else(|_| odd()),
+            None => odd(),
+        },
     }
 }
 

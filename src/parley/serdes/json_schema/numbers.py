@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NoReturn, TypeAlias
 
 
@@ -21,11 +22,27 @@ class Written:
         """What a program takes it for."""
         return 0 if self.text == _MINUS_ZERO else float(self.text)
 
+    @property
+    def whole(self) -> int | None:
+        """The whole number that it is, as `2.0` and `1e3` are, with all its digits; None for
+        another one, and for one that no float reaches.
+        """
+        try:
+            number = Decimal(self.text)
+            if number and (
+                number.adjusted() > _MOST_DIGITS or number != number.to_integral_value()
+            ):
+                return None
+        except ArithmeticError:  # an exponent beyond what can be told
+            return None
+        return int(number)
+
     def __repr__(self) -> str:
         return self.text
 
 
 _MINUS_ZERO = "-0"
+_MOST_DIGITS = 308
 _dumped = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 Exact: TypeAlias = "dict[str, Exact] | list[Exact] | Written | str | int | float | bool | None"
 """A value of JSON."""

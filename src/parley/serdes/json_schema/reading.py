@@ -16,7 +16,7 @@ import pyarrow as pa
 from parley.serdes.faults import DatumFault, ValueFault, each_item, wrong_value
 from parley.serdes.formats import DecodedGroup
 from parley.serdes.frames import Buffer
-from parley.serdes.json_schema.numbers import Exact, dumps, loads, plain
+from parley.serdes.json_schema.numbers import Exact, Written, dumps, loads, plain
 from parley.serdes.json_schema.shapes import Kind, Shape, arrow_type
 from parley.types import shown
 
@@ -52,7 +52,8 @@ class JsonGroupDecoder:
     def __init__(self, shape: Shape) -> None:
         self._type = arrow_type(shape)
         self._convert = compile_reader(shape)
-        self._exact = shape.has_any
+        # a float has too few digits for whole numbers such as 9007199254740993.0
+        self._exact = shape.has(Kind.ANY, Kind.INTEGER)
 
     def decode(self, datums: Sequence[Buffer]) -> DecodedGroup:
         """Return columns of all datums."""
@@ -134,16 +135,21 @@ def _integer(bits: int) -> Convert:
     limit = 2 ** (bits - 1)
 
     def convert(given: Exact) -> object:
-        value = plain(given)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
+        value = given.whole if isinstance(given, Written) else given
         if isinstance(value, bool) or not isinstance(value, int):
-            raise wrong(value, Kind.INTEGER)
+            raise _not_whole(given)
         if not -limit <= value < limit:
             raise ValueFault(f"{shown(value)} does not fit {bits} bits")
         return value
 
     return convert
+
+
+def _not_whole(given: Exact) -> ValueFault:
+    value, wanted = plain(given), Kind.INTEGER.value
+    if isinstance(value, float) and value.is_integer():
+        return ValueFault(f"a number that only rounds to {value} is given where {wanted} is wanted")
+    return wrong_value(value, wanted)
 
 
 def _number(bits: int) -> Convert:

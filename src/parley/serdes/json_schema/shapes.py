@@ -63,11 +63,10 @@ class Shape:
     open: bool = True
     several: bool = False
 
-    @property
-    def has_any(self) -> bool:
-        """Whether it, or what it holds, may be any JSON."""
+    def has(self, *kinds: Kind) -> bool:
+        """Return whether it, or what it holds, is of one of these kinds."""
         inside = self.fields.values() if self.items is None else (self.items,)
-        return self.kind is Kind.ANY or any(one.has_any for one in inside)
+        return self.kind in kinds or any(one.has(*kinds) for one in inside)
 
 
 ANY = Shape(Kind.ANY, nullable=True)
