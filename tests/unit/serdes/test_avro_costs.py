@@ -7,8 +7,9 @@ import json
 import pytest
 
 from parley.errors import SchemaError
-from parley.serdes.avro import defaults, parse_schema, resolving
+from parley.serdes.avro import defaults, parse_schema, resolution, resolving
 from parley.serdes.avro.columns import arrow_type
+from parley.serdes.avro.model import AvroType, Union
 from parley.serdes.avro.reading import compile_reader
 from parley.serdes.avro.writing import compile_writer
 from parley.types import Json
@@ -71,6 +72,55 @@ def test_failures_that_unions_allow_for_are_found_once(paired: list[int]) -> Non
     writer, reader = (parse_schema(json.dumps(chain(40, leaf))) for leaf in ("int", "string"))
     compile_reader(writer, reader)
     assert len(paired) < 1_000
+
+
+def web(namespace: str, size: int) -> AvroType:
+    """Return records of which each has a union of those before it, and the first one of all."""
+    names = [f"{namespace}.W{i}" for i in range(size)]
+    inner = [record(names[i], field("u", ["null", *names[: i + 1]])) for i in range(1, size)]
+    return parse_schema(json.dumps(record(names[0], field("u", ["null", *inner]))))
+
+
+def test_unions_within_the_records_of_unions_are_compared_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts: list[int] = []
+    compare = resolution.Readability._compare
+
+    def counting(self: resolution.Readability, reader: AvroType, writer: AvroType) -> bool:
+        counts.append(0)
+        return compare(self, reader, writer)
+
+    monkeypatch.setattr(resolution.Readability, "_compare", counting)
+    most = []
+    for size in (10, 20):
+        counts.clear()
+        compile_reader(web("w", size), web("r", size))
+        most.append(len(counts))
+    assert most[1] < 9 * most[0], "each pair of branches once in each union"
+    monkeypatch.setattr(resolution, "MAX_COMPARED", 1_000)
+    with pytest.raises(SchemaError, match="takes more than 1000 comparisons"):
+        compile_reader(web("w", 20), web("r", 20))
+
+
+def test_what_is_known_of_one_branch_holds_for_the_next() -> None:
+    """That r.A can be read is assumed while r.B within it is looked at, and it cannot."""
+
+    def read_as(namespace: str, leaf: str, within: Json) -> Described:
+        return record(f"{namespace}.A", field("b", within), field("leaf", leaf))
+
+    within = record("r.B", field("a", ["null", "r.A"]))
+    reader = parse_schema(json.dumps([read_as("r", "string", within), read_as("s", "int", "r.B")]))
+    writer = parse_schema(
+        json.dumps(read_as("w", "int", record("w.B", field("a", ["null", "w.A"]))))
+    )
+    assert isinstance(reader, Union)
+    known = resolution.Readability()
+    for _ in range(2):
+        assert [known.can_read(one, writer) for one in reader.branches] == [False, False]
+        assert not known.can_read(reader, writer)
+    good = parse_schema(json.dumps(read_as("r", "int", within)))
+    assert resolution.Readability().can_read(good, writer)
 
 
 def test_writer_and_reader_have_parts_without_number_no_more(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from parley.errors import SchemaError
 from parley.serdes.avro.model import (
     Array,
     AvroType,
@@ -30,6 +31,9 @@ MISSING_UNION_BRANCH = "MISSING_UNION_BRANCH"
 
 MOST = 100
 """How many are listed at most: people need a few, and schemas may be made to have more."""
+
+MAX_COMPARED = 1_000_000
+"""How often types are compared for the unions of a reader."""
 
 _PROMOTIONS = {
     "int": ("long", "float", "double"),
@@ -120,6 +124,75 @@ class _Check:
                 why = f"{writer.name} has no field {one.name}, and the reader has no default for it"
                 found.append(Incompatibility(READER_FIELD_MISSING_DEFAULT_VALUE, where, why))
         return found[:MOST]
+
+
+class TooMuch(SchemaError):
+    """Writer and reader take too long. No union makes up for it, as for a branch of the writer."""
+
+
+class Readability:
+    """Whether types of one schema can read those of another, asked again and again.
+
+    What is known of a pair of named types serves all questions: unions within records within
+    unions would cost the whole schema at each of them.
+    """
+
+    def __init__(self) -> None:
+        self._left = MAX_COMPARED
+        self._known: dict[tuple[int, int], bool] = {}
+        self._assumed: dict[tuple[int, int], bool] = {}
+        """Of pairs that were met in this walk: whether the assumption was used that it can be."""
+        self._is_refuted = False
+
+    def can_read(self, reader: AvroType, writer: AvroType) -> bool:
+        """Return whether a reader can read what a writer wrote: no `incompatibilities`.
+
+        Raises TooMuch where finding out takes too long.
+        """
+        while True:
+            self._assumed, self._is_refuted = {}, False
+            found = self._compare(reader, writer)
+            if not self._is_refuted:  # all that was assumed holds
+                self._known |= dict.fromkeys(self._assumed, True)
+                return found
+
+    def _compare(self, reader: AvroType, writer: AvroType) -> bool:
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuch(
+                f"what the reader's unions read takes more than {MAX_COMPARED} comparisons"
+            )
+        if isinstance(writer, Union):
+            return all(self._compare(reader, one) for one in writer.branches)
+        if isinstance(reader, Union):
+            return any(self._compare(one, writer) for one in reader.branches)
+        if isinstance(reader, Record) and isinstance(writer, Record):
+            return self._records(reader, writer)
+        if isinstance(reader, Array) and isinstance(writer, Array):
+            return self._compare(reader.items, writer.items)
+        if isinstance(reader, Map) and isinstance(writer, Map):
+            return self._compare(reader.values, writer.values)
+        return not incompatibilities(reader, writer)  # of what holds no other types
+
+    def _records(self, reader: Record, writer: Record) -> bool:
+        if name_mismatch(reader, writer):
+            return False
+        key = (id(reader), id(writer))
+        if key in self._known:
+            return self._known[key]
+        if key in self._assumed:  # it contains itself, or was met before in this walk
+            self._assumed[key] = True
+            return True
+        self._assumed[key] = False
+        found = all(
+            one.has_default if written is None else self._compare(one.type, written.type)
+            for one, written in paired_fields(reader, writer)
+        )
+        if not found:
+            # That holds whatever was assumed: to assume less cannot make it readable.
+            self._known[key] = False
+            self._is_refuted |= self._assumed.pop(key)
+        return found
 
 
 def name_mismatch(reader: Named, writer: Named) -> str:

@@ -26,7 +26,13 @@ from parley.serdes.avro.model import (
     Union,
 )
 from parley.serdes.avro.rescaling import Misread, check_exact
-from parley.serdes.avro.resolution import incompatibilities, name_mismatch, paired_fields
+from parley.serdes.avro.resolution import (
+    Readability,
+    TooMuch,
+    incompatibilities,
+    name_mismatch,
+    paired_fields,
+)
 from parley.serdes.avro.unions import UnionShape, union_shape
 from parley.serdes.faults import bounded_depth, inner_path
 
@@ -102,11 +108,12 @@ class _Resolver(Generic[Made]):
         self._reads: dict[tuple[int, int], list[Made]] = {}
         self._unreadable: dict[tuple[int, int], SchemaError] = {}
         self._skips: dict[int, Made] = {}
+        self._readability = Readability()
 
     def _count(self) -> None:
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise SchemaError(f"writer and reader together have more than {MAX_PARTS} parts")
+            raise TooMuch(f"writer and reader together have more than {MAX_PARTS} parts")
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -143,7 +150,7 @@ class _Resolver(Generic[Made]):
             try:
                 reads.append(self.read(branch, reader))
                 usable += 1
-            except Misread:
+            except (Misread, TooMuch):
                 raise
             except SchemaError as error:
                 why = str(error)
@@ -154,7 +161,7 @@ class _Resolver(Generic[Made]):
         return self._make.branches(reads)
 
     def _into_union(self, writer: AvroType, reader: Union) -> Made:
-        index = _branch_for(writer, reader)
+        index = _branch_for(writer, reader, self._readability)
         inner = self.read(writer, reader.branches[index])
         if union_shape(reader) is UnionShape.MEMBERS:
             return self._make.member(inner, reader, index)
@@ -236,7 +243,7 @@ class _Resolver(Generic[Made]):
         return self._make.skip_primitive(writer.kind)
 
 
-def _branch_for(writer: AvroType, reader: Union) -> int:
+def _branch_for(writer: AvroType, reader: Union, readability: Readability) -> int:
     """Return the reader's branch for a writer's type: the same one, else one that reads it."""
     if isinstance(writer, Record | Enum | Fixed):
         named = _branch_named(writer, reader)
@@ -245,7 +252,7 @@ def _branch_for(writer: AvroType, reader: Union) -> int:
     same: list[int] = []
     possible: list[int] = []
     for index, branch in enumerate(reader.branches):
-        if incompatibilities(branch, writer):
+        if not readability.can_read(branch, writer):
             continue
         possible.append(index)
         if branch.kind == writer.kind:

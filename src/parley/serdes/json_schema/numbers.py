@@ -33,7 +33,7 @@ class Written:
                 number.adjusted() > _MOST_DIGITS or number != number.to_integral_value()
             ):
                 return None
-        except ArithmeticError:  # an exponent beyond what can be told
+        except ArithmeticError:  # an exponent beyond all that Decimal knows
             return None
         return int(number)
 
