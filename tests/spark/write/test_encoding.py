@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import pickle
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimeType,
     VariantType,
 )
 
@@ -123,6 +125,24 @@ def test_a_schema_is_derived_and_registered_only_if_wanted(
     plain = plan({**bare, "valueFormat": "json", "valueFraming": "none"})
     assert json.loads(plain.encode(ROWS, 0).column("value")[0].as_py()) == {
         "name": "Oslo", "people": 7}  # fmt: skip
+
+
+def test_a_time_of_day_is_written_from_sparks_type_for_it(
+    cluster: LocalCluster, options: dict[str, str]
+) -> None:
+    noon = {"type": "record", "name": "Noon", "fields": [
+        {"name": "at", "type": {"type": "int", "logicalType": "time-millis"}}]}  # fmt: skip
+    registry = SchemaRegistryClient(cluster.schema_registry.url)
+    registry.register_schema(f"{options['topic']}-value", Schema(json.dumps(noon)))
+    number, time = (
+        StructType().add("value", StructType().add("at", kind)) for kind in (LongType(), TimeType())
+    )
+    with pytest.raises(SchemaError, match=r"value\.at: .*cast it: time_from_micros"):
+        plan(options, number)
+    at = dt.time(12, 0, 0, 5000)
+    rows = pa.array([{"at": at}], pa.struct([("at", pa.time64("ns"))]))
+    found = plan(options, time).encode(pa.record_batch({"value": rows}), 0)
+    assert Deserializer(registry)(found.column("value")[0].as_py()) == {"at": at}
 
 
 def test_what_does_not_fit_is_refused_before_tasks_start(

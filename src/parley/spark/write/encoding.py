@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +24,11 @@ from parley.spark.write.encoding_options import EncodingOptions, PartEncoding
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+_TIME_OF_NUMBER = re.compile(r"column of int64 .* has time-m\w+; cast it$")
+_TO_TIME = "time_from_micros(...), with spark.sql.timeType.enabled=true"
+"""What casts a number to a time of day: it is read as microseconds, whatever its schema has."""
 
 
 class Settled(NamedTuple):
@@ -88,6 +94,8 @@ def _settled(how: PartEncoding, registry: RegistryOptions | None, kind: pa.DataT
     except SchemaError as error:
         path = f"{how.part}.{error.path}" if error.path else how.part
         said = error.problem.replace("auto_register_schemas=True", "registerSchemas=true")
+        if _TIME_OF_NUMBER.search(said):
+            said = f"{said}: {_TO_TIME}"
         raise SchemaError(said, path=path) from error
     except ConfigError as error:
         said = str(error).replace("auto_register_schemas=True", "registerSchemas=true")
