@@ -11,6 +11,7 @@ from parley.client import ClientOptions, dotted_name, option_names
 from parley.errors import ConfigError, nearest_hint
 from parley.pipelines.declared.keys import TABLES
 from parley.registry import RegistryOptions
+from parley.spark.lakes.options import local_path
 from parley.spark.options.schema_table import REGISTRY_ROWS
 from parley.types import Secret
 
@@ -50,8 +51,11 @@ class Surroundings(NamedTuple):
         return self.registries[str(name)]
 
     def table(self, lake: str, name: str) -> str:
-        """Return a table's name, or its folder as seen from the file's."""
-        return str(self.folder / name) if lake == DELTA and "://" not in name else name
+        """Return a table's name, or its folder as seen from the file's. Raises ConfigError for an
+        address that is no folder of this machine.
+        """
+        path = local_path(name) if lake == DELTA else None
+        return name if path is None else str(self.folder / path)
 
 
 def cluster_texts(settings: Mapping[str, object]) -> dict[str, str]:

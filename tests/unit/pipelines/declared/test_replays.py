@@ -103,6 +103,23 @@ def test_a_table_is_read_as_the_file_says() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("address", "folder"),
+    [
+        ("lake/100%", "/etc/lake/100%"),
+        ("file:/lake/my%20orders", "/lake/my orders"),
+        ("FILE:///lake/orders", "/lake/orders"),
+        ("s3://lake/orders", "s3://lake/orders"),
+    ],
+)
+def test_a_table_may_be_named_by_its_address(address: str, folder: str) -> None:
+    found = read_text(FILE.replace("lake/orders", address, 1), Path("/etc/orders.toml"))
+    options = found.flows["replay"].options
+    assert isinstance(options, ReplayOptions)
+    assert options.table is not None
+    assert options.table.delta == folder
+
+
 def test_all_conditions_of_a_list_hold() -> None:
     file = FILE.replace("\"day = '1'\"", """["day = '1'", "a > 1 or b > 2"]""")
     options = read_text(file, Path("orders.toml")).flows["replay"].options
@@ -116,6 +133,7 @@ def test_all_conditions_of_a_list_hold() -> None:
     [
         ('delta = "lake/orders", ', "", 13, "from names no cluster"),
         ('delta = "lake/orders"', 'dleta = "lake/orders"', 13, 'Did you mean "delta"'),
+        ('delta = "lake/orders"', 'delta = "file://a/b"', 11, "names no folder of this machine"),
         ('delta = "lake/orders"', 'delta = "a", iceberg = "b.c"', 11, "has delta and iceberg"),
         ('delta = "lake/orders"', 'cluster = "new", topic = "t"', 11, "order is for tables"),
         ('cluster = "new"\ntopic', "topic", 17, "to names no cluster"),
