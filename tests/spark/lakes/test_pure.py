@@ -107,6 +107,7 @@ def test_columns_are_added_as_nullable() -> None:
         (StructType().add("a", "integer").add("A", "integer"), (), 'two columns "A"'),
         (StructType().add("a", DayTimeIntervalType()), (), "a Delta table cannot hold"),
         (StructType().add("a", ArrayType(DayTimeIntervalType())), (), '"a.element" has type'),
+        (StructType().add("a", ArrayType(StructType())), (), '"a.element" has type struct<>'),
         (StructType().add("a", "integer").add("b", "integer"), ("c",), '"c", which is no column'),
         (
             StructType().add("a", "integer").add("b", "double"),
@@ -123,8 +124,19 @@ def test_columns_that_no_table_can_have_are_refused(
         check_new_table(columns(schema), partition_by)
 
 
+WITHIN = {
+    "type": "array",
+    "elementType": {
+        "type": "struct",
+        "fields": [{"name": "x", "type": "long", "metadata": {"delta.invariants": "{}"}}],
+    },
+}
+"""A type with an invariant of a field in it."""
+
+
 def demands(**more: Any) -> Demands:
-    field = {"name": "n", "type": "long", "nullable": True, "metadata": more.pop("metadata", {})}
+    kind, metadata = more.pop("kind", "long"), more.pop("metadata", {})
+    field = {"name": "n", "type": kind, "nullable": True, "metadata": metadata}
     schema = json.dumps({"type": "struct", "fields": [field]})
     given = {"writer_version": 7, "writer_features": ("appendOnly",), "configuration": {}, **more}
     return Demands(schema=schema, **given)
@@ -141,6 +153,7 @@ def demands(**more: Any) -> Demands:
         ({"metadata": {"delta.generationExpression": "1"}}, 'the generated column "n"'),
         ({"metadata": {"delta.identity.start": 1}}, 'the identity column "n"'),
         ({"metadata": {"delta.invariants": "{}"}}, 'an invariant of column "n"'),
+        ({"kind": WITHIN}, 'an invariant of column "n.element.x"'),
         (
             {"configuration": {"delta.setTransactionRetentionDuration": "interval 1 day"}},
             "forgets which batch was written last",

@@ -240,6 +240,8 @@ def _not_in_lakes(name: str, kind: Json) -> Iterator[tuple[str, str]]:
         if kind not in _SIMPLE and _DECIMAL.fullmatch(kind) is None:
             yield name, kind
     elif isinstance(kind, dict) and kind["type"] == "struct":
+        if not kind["fields"]:  # Parquet has none
+            yield name, "struct<>"
         for field, (inner, _) in _fields(kind).items():
             yield from _not_in_lakes(f"{name}.{field}", inner)
     elif isinstance(kind, dict) and kind["type"] in ("array", "map"):

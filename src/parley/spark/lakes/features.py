@@ -8,10 +8,11 @@ refuses.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from parley.errors import ConfigError
+from parley.types import Json
 
 RETENTION = "delta.setTransactionRetentionDuration"
 _HARMLESS = frozenset(
@@ -87,12 +88,27 @@ def _used(demands: Demands) -> list[tuple[str, str]]:
     )
     if names:
         found.append((f"the constraint {names[0]}", "Drop the constraint"))
-    for field in json.loads(demands.schema)["fields"]:
-        for key in field.get("metadata") or {}:
-            if key == "delta.generationExpression":
-                found.append((f'the generated column "{field["name"]}"', "Drop the column"))
-            elif key.startswith("delta.identity."):
-                found.append((f'the identity column "{field["name"]}"', "Drop the column"))
-            elif key == "delta.invariants":
-                found.append((f'an invariant of column "{field["name"]}"', "Drop it"))
+    for name, key in _keys(json.loads(demands.schema), ""):
+        if key == "delta.generationExpression":
+            found.append((f'the generated column "{name}"', "Drop the column"))
+        elif key.startswith("delta.identity."):
+            found.append((f'the identity column "{name}"', "Drop the column"))
+        elif key == "delta.invariants":
+            found.append((f'an invariant of column "{name}"', "Drop it"))
     return found
+
+
+def _keys(kind: Json, within: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys of columns' metadata, and of fields in them, with the column's path."""
+    if not isinstance(kind, dict):
+        return
+    for part in ("elementType", "keyType", "valueType"):
+        yield from _keys(kind.get(part), f"{within}{part[:-4]}.")
+    fields = kind.get("fields", ())
+    assert isinstance(fields, list | tuple)
+    for field in fields:
+        assert isinstance(field, dict)
+        metadata = field.get("metadata") or {}
+        assert isinstance(metadata, dict)
+        yield from ((f"{within}{field['name']}", key) for key in metadata)
+        yield from _keys(field["type"], f"{within}{field['name']}.")
