@@ -27,6 +27,7 @@ from parley.spark.lakes.files import Describe, Layout, TaskWriter
 from parley.spark.lakes.folders import Folder
 from parley.spark.lakes.messages import WrittenFile
 from parley.spark.lakes.opening import open_delta
+from parley.spark.lakes.partitions import split
 from parley.spark.lakes.statistics import statistics
 
 SCHEMA = pa.schema(
@@ -293,3 +294,19 @@ def test_a_null_where_the_table_has_none_is_named(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigError, match='row 2 of this task has null in column "number"'):
         task(tmp_path, SIMPLE, required=("number",)).write(batches)
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("day", "is_taken"),
+    [(-719163, False), (-719162, True), (2932896, True), (2932897, False)],
+    ids=["year 0", "year 1", "year 9999", "year 10000"],
+)
+def test_a_date_that_no_reader_takes_is_no_partition(keep: bool, day: int, is_taken: bool) -> None:
+    days = pa.array([None, day, 0], pa.int32()).cast(pa.date32())
+    batch = pa.record_batch({"day": days, "n": [1, 2, 3]})
+    if is_taken:
+        assert len(list(split(batch, ["day"], keep=keep))) == 3
+        return
+    with pytest.raises(ConfigError, match=rf'"day", .* 1 to 9999, day {day} since 1970'):
+        list(split(batch, ["day"], keep=keep))

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from parley.errors import ConfigError
 
 Values = tuple[str | None, ...]
 """The texts of one partition's values, in the order of its columns; None is null."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 _LONGEST = 60
-_NULL = "__HIVE_DEFAULT_PARTITION__"
+_EPOCH = date(1970, 1, 1).toordinal()
+NULL = "__HIVE_DEFAULT_PARTITION__"
+"""What stands for null in a folder's name."""
+_FIRST_DAY, _LAST_DAY = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
+"""Of the years 1 to 9999, in days since 1970."""
 
 
 def split(
@@ -59,17 +66,34 @@ def folder_of(partition_by: Sequence[str], values: Values) -> str:
     'day=2026-01-02/city=New_York/'
     """
     return "".join(
-        f"{_UNSAFE.sub('_', name)}="
-        f"{_NULL if value is None else _UNSAFE.sub('_', value)[:_LONGEST]}/"
+        f"{_UNSAFE.sub('_', name)}={NULL if value is None else _UNSAFE.sub('_', value)[:_LONGEST]}/"
         for name, value in zip(partition_by, values, strict=True)
     )
+
+
+def _check_years(column: pa.Array, name: str) -> None:
+    """Raise ConfigError for a date that no reader takes from a log: with one the whole table could
+    not be opened any more.
+    """
+    days = column.cast(pa.int32())
+    bounds = pc.min_max(days).as_py()
+    for day in (bounds["min"], bounds["max"]):
+        if day is not None and not _FIRST_DAY <= day <= _LAST_DAY:
+            raise ConfigError(
+                f'column "{name}", by which the table is partitioned, has a date beyond the years '
+                f"1 to 9999, day {day} since 1970: no reader opens a table with such a partition. "
+                "Correct the date, or filter such rows out. Nothing was written"
+            )
 
 
 def _texts(batch: pa.RecordBatch, name: str, *, empty_is_null: bool) -> pa.Array:
     """Return the values of a column as texts."""
     if name not in batch.schema.names:
         return pa.nulls(batch.num_rows, pa.string())
-    texts = batch.column(name).cast(pa.string())
+    column = batch.column(name)
+    if pa.types.is_date(column.type):
+        _check_years(column, name)
+    texts = column.cast(pa.string())
     if not empty_is_null:
         return texts
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
