@@ -25,7 +25,7 @@ from parley.spark.write.prefix import checkpoint_prefix
 
 from .iceberg_queries import NAME, IcebergQuery as Query, catalog, load
 from .iceberg_readers import metadata_of, numbers_of, parquet_of, rows_of
-from .queries import rows
+from .queries import SCHEMA, rows
 
 BATCHES = {batch: [rows(batch * 10, 3), rows(batch * 10 + 5, 2)] for batch in range(4)}
 APP = checkpoint_prefix("/checkpoint")
@@ -351,3 +351,27 @@ def test_a_table_that_is_another_one_at_the_commit_takes_nothing(tmp_path: Path)
     with pytest.raises(LakeError, match="was replaced, or partitioned again"):
         query.commit(messages)
     assert rows_of(tmp_path) == of(0)
+
+
+@pytest.mark.parametrize("of_struct", [False, True], ids=["column", "field"])
+def test_what_wants_values_since_the_batch_was_planned_gets_no_null(
+    tmp_path: Path, of_struct: bool
+) -> None:
+    schema = type(SCHEMA)().add("n", "long").add("s", type(SCHEMA)().add("x", "long"))
+    query = Query(tmp_path, schema=schema)
+    query.run(0, [[{"n": 1, "s": {"x": 1}}]])
+    messages = query.write(1, [[{"n": None, "s": {"x": None}}]])
+    with load(tmp_path).update_schema(allow_incompatible_changes=True) as change:
+        change.update_column(("s", "x") if of_struct else "n", required=True)
+    name = "s.x" if of_struct else "n"
+    with pytest.raises(LakeError, match=rf'wants a value in column "{name}" and did not when'):
+        query.commit(messages)
+
+
+def test_columns_may_be_renamed_since_the_batch_was_planned(tmp_path: Path) -> None:
+    query = Query(tmp_path)
+    messages = query.write(0, [[{"n": 1, "text": "a"}]])
+    with load(tmp_path).update_schema() as change:
+        change.rename_column("text", "other")
+    assert query.commit(messages)
+    assert load(tmp_path).scan().to_arrow().to_pylist() == [{"n": 1, "other": "a"}]

@@ -7,12 +7,13 @@ nothing more.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from parley.errors import NotInstalledError
+from parley.errors import DataLossError, NotInstalledError
 from parley.spark.lakes.columns import (
     Column,
     Fit,
@@ -24,11 +25,14 @@ from parley.spark.lakes.columns import (
     fit,
     schema_json,
 )
+from parley.spark.lakes.decisions import GO_ON, own_mark
 from parley.spark.lakes.features import Demands, check_features
 from parley.spark.lakes.lake import Batch, Lake, Plan
 from parley.spark.lakes.messages import WrittenFile
 from parley.spark.lakes.opening import open_delta
 from parley.spark.lakes.options import COMPACT_EVERY, MERGE_SCHEMA, TARGET_FILE_SIZE
+from parley.spark.lakes.partitions import NULL
+from parley.spark.lakes.restores import BATCH, QUERY, taken_back
 from parley.spark.write.intent import BatchOfQuery
 
 if TYPE_CHECKING:
@@ -85,7 +89,8 @@ class DeltaLake(Lake["DeltaTable"]):
         describe = partial(statistics, wanted=wanted)
         target = self._options.own[TARGET_FILE_SIZE]
         layout = Layout(rows, partition_by, required, target, describe)
-        return Plan(layout, Folder(self._where, self._options.storage, open_in_store), newest)
+        folder = Folder(self._where, self._options.storage, open_in_store)
+        return Plan(layout, folder, newest, json.dumps(required))
 
     def compact_after(self, what: BatchOfQuery) -> None:
         """Join small files after every `compactEvery` batches."""
@@ -94,7 +99,10 @@ class DeltaLake(Lake["DeltaTable"]):
             return
         try:
             table = self._open()
-            if table is not None:
+            if table is not None and any(NULL in one.values() for one in table.partitions()):
+                # delta-rs would make null of it (1.6.6).
+                log.warning("%s: not compacted: %s is a value of a partition", self._where, NULL)
+            elif table is not None:
                 found = table.optimize.compact(target_size=self._options.own[TARGET_FILE_SIZE])
                 log.info("%s: compacted, %s", self._where, found)
         except Exception as error:
@@ -109,6 +117,26 @@ class DeltaLake(Lake["DeltaTable"]):
     def _mark(self, table: DeltaTable, name: str) -> int | None:
         return cast("int | None", table.transaction_version(name))
 
+    def _is_there(self, table: DeltaTable | None, batch: Batch) -> bool:
+        app, what = self._options.app, batch.what
+        # What replaces all rows does not miss those of earlier batches.
+        if table is not None and what is not None and app is not None and not batch.overwrite:
+            newest = self._mark(table, own_mark(app, what.query))
+            if newest is not None:
+                self._check_restores(table, what, newest)
+        return super()._is_there(table, batch)
+
+    def _check_restores(self, table: DeltaTable, what: BatchOfQuery, newest: int) -> None:
+        """Raise DataLossError where rows of the query's newest batch are not in the table."""
+        back = taken_back(table.history, BatchOfQuery(what.query, newest))
+        if back is not None:
+            lost = DataLossError(
+                f"the table {self._where} remembers batch {newest} of query {what.query}, but was "
+                f"restored to {back}, which is older: rows are gone. Batch {what.batch} was not "
+                f"written. {GO_ON}"
+            )
+            self._go_on_without(lost)
+
     def _fit(self, table: DeltaTable, columns: Sequence[Column]) -> Fit:
         known = columns_of(table.schema().to_json())
         merge = self._options.own[MERGE_SCHEMA]
@@ -116,13 +144,16 @@ class DeltaLake(Lake["DeltaTable"]):
 
     def _make_fit(self, table: DeltaTable, batch: Batch) -> bool:
         self._check_still_partitioned(tuple(table.metadata().partition_columns), batch)
-        added = self._fit(table, batch.columns).added
-        if added:
+        stream = batch.what is not None
+        check_features(_demands(table), self._where, stream=stream, overwrite=batch.overwrite)
+        fitted = self._fit(table, batch.columns)
+        self._check_still_required(fitted.required, json.loads(batch.written.made_for))
+        if fitted.added:
             from deltalake import Schema
 
-            fields = Schema.from_json(schema_json(added)).fields
+            fields = Schema.from_json(schema_json(fitted.added)).fields
             table.alter.add_columns(fields)
-        return bool(added)
+        return bool(fitted.added)
 
     def _write(self, table: DeltaTable | None, batch: Batch) -> None:
         actions = [_add_action(file) for file in batch.written.files]
@@ -157,7 +188,7 @@ class DeltaLake(Lake["DeltaTable"]):
             return CommitProperties(app_transactions=marks)
         query, number = batch.what
         return CommitProperties(
-            custom_metadata={"parley.query": query, "parley.batch": str(number)},
+            custom_metadata={QUERY: query, BATCH: str(number)},
             app_transactions=marks,
         )
 

@@ -42,6 +42,7 @@ from parley.spark.lakes.iceberg_manifests import (
     footer_bytes,
     made_for_of,
     partition_by_of,
+    required_in,
     was_taken_back,
 )
 from parley.spark.lakes.iceberg_options import CATALOG
@@ -236,12 +237,16 @@ class IcebergLake(Lake["Table"]):
 
     def _make_fit(self, table: Table, batch: Batch) -> bool:
         self._check_still_partitioned(partition_by_of(table.metadata, self._where), batch)
-        uuid, _, spec = made_for_of(batch)
+        uuid, schema, spec = made_for_of(batch)
         if str(table.metadata.table_uuid) != uuid or table.metadata.default_spec_id != spec:
             raise LakeError(
                 f"the table {self._where} was replaced, or partitioned again, since the batch was "
                 "planned. Nothing was written; start the query again"
             )
+        metadata = table.metadata
+        if metadata.current_schema_id != schema:
+            planned = next(one for one in metadata.schemas if one.schema_id == schema)
+            self._check_still_required(required_in(metadata.schema(), planned), ())
         return False
 
     def _write(self, table: Table | None, batch: Batch) -> None:

@@ -38,6 +38,21 @@ def fields_in(schema: Schema) -> Fields:
     return cast("Fields", json.loads(schema.model_dump_json())["fields"])
 
 
+def required_in(schema: Schema, before: Schema) -> list[str]:
+    """Return the columns, and fields in them, in which a schema wants values and an earlier one
+    did not.
+    """
+    from pyiceberg.schema import index_by_id
+
+    found = {number for number, field in index_by_id(before).items() if field.required}
+    now = index_by_id(schema).items()
+    return [
+        str(schema.find_column_name(number))
+        for number, field in now
+        if field.required and number not in found
+    ]
+
+
 def partition_by_of(metadata: TableMetadata, where: str) -> tuple[str, ...]:
     """Return the columns that a table is partitioned by. Raises ConfigError for partitions made
     by a transform, which tasks do not compute.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -236,6 +236,16 @@ class Lake(ABC, Generic[T]):
             raise LakeError(
                 f"the table {self._where} is partitioned by ({', '.join(partition_by)}) and was "
                 "not when the batch was planned. Nothing was written; start the query again"
+            )
+
+    def _check_still_required(self, now: Collection[str], checked: Collection[str]) -> None:
+        """Raise LakeError where the table wants values in columns that tasks did not look at."""
+        more = sorted(set(now) - set(checked))
+        if more:
+            raise LakeError(
+                f'the table {self._where} wants a value in column "{more[0]}" and did not when the '
+                "batch was planned: its rows may have nulls there. Nothing was written; start the "
+                "query again"
             )
 
 
