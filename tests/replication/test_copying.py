@@ -16,6 +16,7 @@ from parley.devcluster import ClusterSettings, LocalCluster
 from parley.errors import (
     ConfigError,
     DataLossError,
+    InvalidTimestampError,
     ProducerFencedError,
     TopicRecreatedError,
     UnsupportedVersionError,
@@ -115,6 +116,30 @@ async def test_records_of_the_oldest_release_get_the_timestamps_that_were_chosen
     else:
         assert times == {0 if missing == "zero" else missing}
     check_map(await map_of(target), before, after)
+
+
+async def test_times_that_the_target_refuses_are_named_with_what_helps(clusters: Any) -> None:
+    source, target = clusters("3.9", "4.3")
+    with client(source) as writing:
+        times = pa.array([0, 2**41], pa.int64())
+        rows = pa.table({"value": [b"a", b"b"], "timestamp": times})
+        writing.produce(TOPIC, rows, 1)
+    with pytest.raises(InvalidTimestampError) as raised:
+        await copy(source, target)
+    notes = "\n".join(raised.value.__notes__)
+    assert "message.timestamp.after.max.ms" in notes
+    assert f"offsets 0 to 1 of {TOPIC}-1" in notes
+
+
+async def test_records_that_were_written_without_a_time_keep_none(clusters: Any) -> None:
+    source, target = clusters("4.3", "4.3")
+    with client(source) as writing:
+        rows = pa.table({"value": [b"a", b"b"], "timestamp": pa.array([-1, -1], pa.int64())})
+        writing.produce(TOPIC, rows, 0)
+    async with AsyncReplication(connection(source), connection(target), options()) as made:
+        assert [one.code for one in (await made.plan()).findings] == []
+        await made.run(until_caught_up=True)
+    assert kept(read(source, PARTITIONS)) == kept(read(target, PARTITIONS))
 
 
 async def test_a_target_without_transactions_takes_records_at_least_once(clusters: Any) -> None:

@@ -99,6 +99,47 @@ async def test_a_record_that_changed_on_its_way_is_found(both: Sides) -> None:
     assert first.difference.left.offset == 0
 
 
+@pytest.fixture
+def new_ones() -> Iterator[Sides]:
+    settings = ClusterSettings(auto_create_topics=False)
+    with LocalCluster(1, settings=settings) as source, LocalCluster(1, settings=settings) as target:
+        yield source, target
+
+
+async def test_partitions_that_only_the_target_has_are_no_difference(new_ones: Sides) -> None:
+    source, target = new_ones
+    source.create_topic(TOPIC, partitions=PARTITIONS)
+    target.create_topic(TOPIC, partitions=PARTITIONS + 1)
+    write(source, range(50))
+    await copy(new_ones)
+    async with replication(new_ones) as made:
+        found = await made.verify()
+        assert [one.left for one in found.partitions] == [
+            TopicPartition(TOPIC, index) for index in range(PARTITIONS)
+        ]
+        assert found.equal
+        assert states(await made.cutover(quiet_ms=1))["records"] == "done"
+
+
+@pytest.mark.parametrize("policy", ["compact,delete", "delete"])
+async def test_what_compaction_took_from_one_side_is_no_difference(
+    new_ones: Sides, policy: str
+) -> None:
+    source, target = new_ones
+    with client(source) as writing:
+        writing.create_topics([NewTopic(TOPIC, configs={"cleanup.policy": policy})])
+        keys = [str(n % 5) for n in range(10)]
+        writing.produce(TOPIC, pa.table({"key": keys, "value": [str(n) for n in range(10)]}))
+    await copy(new_ones)
+    target.delete_records(TOPIC, 0, 5)  # as a cleaner would: each of these keys came again
+    async with replication(new_ones) as made:
+        found = await made.verify()
+    assert found.equal == (policy != "delete")
+    target.delete_records(TOPIC, 0, 6)
+    async with replication(new_ones) as made:
+        assert not (await made.verify()).equal
+
+
 async def test_copies_of_two_ways_are_not_compared(both: Sides) -> None:
     async with replication(both, two_way=True, source_id="a", target_id="b") as made:
         with pytest.raises(ConfigError, match="two_way"):

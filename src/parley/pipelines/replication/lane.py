@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from parley.client import FetchedBatch, PartitionRange, ProduceResult, TopicPartition
-from parley.errors import NetworkError
+from parley.errors import KafkaError, NetworkError
 from parley.pipelines.replication.chunks import Chunk, Position, grown
 from parley.pipelines.replication.rows import Rewriting
 from parley.pipelines.replication.runs import PartitionMap, Run, paired
@@ -99,7 +99,12 @@ class Lane:
                 sources += runs
         if rows:
             tp = self.partition
-            result = await writer.produce(tp.topic, rows, tp.partition)
+            try:
+                result = await writer.produce(tp.topic, rows, tp.partition)
+            except KafkaError as error:
+                (first, _), (last, count) = sources[0], sources[-1]
+                error.add_note(f"these were offsets {first} to {last + count - 1} of {tp}")
+                raise
             self._written += paired(sources, self._places(result))
         self._reached = self.position._replace(
             next_offset=taken[-1].next_offset, leader_epoch=taken[-1].leader_epoch

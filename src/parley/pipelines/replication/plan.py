@@ -14,7 +14,7 @@ from parley.errors import ConfigError
 from parley.pipelines.replication.options import KEEP
 
 TIMESTAMP_TYPE, APPEND_TIME, CREATE_TIME = "message.timestamp.type", "LogAppendTime", "CreateTime"
-MIN_INSYNC, RETENTION = "min.insync.replicas", "retention.ms"
+MIN_INSYNC, RETENTION, CLEANUP = "min.insync.replicas", "retention.ms", "cleanup.policy"
 OLDEST_ALLOWED = ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")
 """How old a timestamp may be: from Kafka 3.6 on (KIP-937), and up to 3.9."""
 OF_ONE_CLUSTER = frozenset(
@@ -99,6 +99,15 @@ def refuse(plan: Plan, accepted: Iterable[str], what: str) -> None:
             f"nothing was changed, for this cannot be {what} (or name what you accept): "
             + "; ".join(lines)
         )
+
+
+def is_compacted(effective: Mapping[str, str]) -> bool:
+    """Return whether a topic with these settings keeps the latest record of each key, not all.
+
+    >>> is_compacted({"cleanup.policy": "compact,delete"})
+    True
+    """
+    return "compact" in effective.get(CLEANUP, "")
 
 
 def not_empty(topic: str, offsets: int) -> list[Finding]:
@@ -235,7 +244,7 @@ def _new(topic: Topic, target: Target, now_ms: int) -> tuple[NewTopic, list[Find
 def _retention(topic: Topic, effective: Mapping[str, str], now_ms: int) -> Iterable[Finding]:
     """Say where the target would delete at once what it is given, or refuse it."""
     found, oldest = effective.get(RETENTION, ""), topic.oldest_ms
-    policy = effective.get("cleanup.policy", "delete")
+    policy = effective.get(CLEANUP, "delete")
     if oldest is None or oldest < 0:
         return
     age_ms = now_ms - oldest

@@ -214,9 +214,12 @@ async def _sample(
         reading = client.fetch(TopicPartition(topic, index), EARLIEST, LATEST, options)
         async with aclosing(reading) as batches:
             async for batch in batches:
-                first = pc.min(batch.column("timestamp").cast("int64")).as_py()
-                dated = pc.min(batch.column("timestamp_type")).as_py() >= 0
-                oldest.append(first if dated else -1)
+                times = batch.column("timestamp").cast("int64")
+                first = pc.min(times.filter(pc.greater_equal(times, 0))).as_py()
+                if pc.min(batch.column("timestamp_type")).as_py() < 0:
+                    oldest.append(-1)
+                elif first is not None:  # a producer may have written -1, which is kept
+                    oldest.append(first)
                 most = pc.max(pc.list_value_length(batch.column("headers"))).as_py()
                 headers = headers or bool(most)
                 break

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
 from parley.client import AsyncClient, ProduceOptions, ProduceResult
-from parley.errors import (
-    NetworkError,
-    UnsupportedVersionError,
-)
+from parley.errors import InvalidTimestampError, NetworkError, UnsupportedVersionError
 
 log = logging.getLogger("parley.pipelines")
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -106,7 +104,8 @@ class TransactionalWriter:
         await self._producer.begin_transaction()
 
     async def produce(self, topic: str | None, rows: Rows, partition: int | None) -> ProduceResult:
-        return await self._producer.produce(topic, rows, partition)
+        with _explained():
+            return await self._producer.produce(topic, rows, partition)
 
     async def commit(self) -> None:
         until = asyncio.get_running_loop().time() + self._options.patience_ms / 1000
@@ -142,7 +141,8 @@ class PlainWriter:
         pass
 
     async def produce(self, topic: str | None, rows: Rows, partition: int | None) -> ProduceResult:
-        return await self._target.produce(topic, rows, partition, self._options.produce)
+        with _explained():
+            return await self._target.produce(topic, rows, partition, self._options.produce)
 
     async def commit(self) -> None:
         pass
@@ -152,3 +152,17 @@ class PlainWriter:
 
     async def close(self) -> None:
         pass
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say what helps where the target refuses the times that records have."""
+    try:
+        yield
+    except InvalidTimestampError as error:
+        error.add_note(
+            "records keep their times, and the target takes none so far from its clock: raise "
+            "message.timestamp.after.max.ms or message.timestamp.before.max.ms of its topic "
+            "(message.timestamp.difference.max.ms before Kafka 3.6), and begin again"
+        )
+        raise
