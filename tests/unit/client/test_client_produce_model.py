@@ -14,6 +14,7 @@ import pytest
 
 from parley.client.produce.answers import Action, judge
 from parley.client.produce.rebatch import rebatch
+from parley.client.produce.resend import goes_as_it_is
 from parley.client.produce.sequences import PartitionSequences, next_sequence
 from parley.client.produce.state import OutBatch, PartitionLog, ProduceCall
 from parley.client.produce.wire import ProduceAnswer
@@ -36,12 +37,15 @@ INVALID_RECORD = 87
 class Broker:
     """One partition's log and what it remembers of producers."""
 
-    def __init__(self):
+    def __init__(self, max_bytes=2**31):
         self.values = []
         self.producers = {}
+        self.max_bytes = max_bytes
 
     def append(self, data):
         """Return an error code, 0 for success."""
+        if len(data) > self.max_bytes:
+            return 10
         batch = split(data)[0]
         epoch, last, recent = self.producers.get(batch.producer_id, (None, None, deque(maxlen=5)))
         if epoch is not None and batch.producer_epoch < epoch:
@@ -66,9 +70,9 @@ class Broker:
 class World:
     """A producer's partition, a wire that may break, and the broker."""
 
-    def __init__(self, seed, first_sequence=0):
+    def __init__(self, seed, first_sequence=0, max_bytes=2**31):
         self.rng = random.Random(seed)
-        self.broker = Broker()
+        self.broker = Broker(max_bytes)
         self.log = PartitionLog(TP, numbers=PartitionSequences(7, 0, first_sequence))
         self.wire = deque()
         self.calls = []
@@ -76,10 +80,10 @@ class World:
         self.numbers = itertools.count()
         self.worst_in_flight = 0
 
-    def produce(self, batches):
+    def produce(self, batches, most_records=4):
         call, values = ProduceCall(), []
         for _ in range(batches):
-            count = self.rng.randrange(1, 5)
+            count = self.rng.randrange(1, most_records + 1)
             mine = [next(self.numbers) for _ in range(count)]
             values.append(mine)
             rows = [Record(-1, 0, 0, None, str(value).encode(), ()) for value in mine]
@@ -156,6 +160,7 @@ class World:
                 if other.call is batch.call and other not in self.log.in_flight:
                     self.log.dropped(other)
         else:
+            batch.must_split = batch.must_split or follow_up.action is Action.SPLIT
             self.log.restamp = self.log.restamp or follow_up.action is Action.RESTAMP
             self.again(batch, follow_up.error)
 
@@ -163,15 +168,24 @@ class World:
         log = self.log
         if not log.settled:
             return
-        if log.restamp:
-            assert log.numbers.start_over()
-            again = sorted(log.to_retry, key=lambda batch: batch.serial)
-            made = rebatch([*again, *log.queue], log.numbers)
+        if goes_as_it_is(log):
+            log.put_back()
+            return
+        todo = sorted(log.to_retry, key=lambda batch: batch.serial)
+        numbers = log.numbers if log.restamp else None
+        if numbers is not None:
+            assert numbers.start_over()
+            todo += log.queue
+        made = rebatch(todo, numbers)
+        if numbers is not None:
             log.numbered_again()
             log.restamp = False
-            log.put_back([piece for pieces in made for piece in pieces if piece.call.error is None])
-        else:
-            log.put_back()
+        kept = []
+        for batch, pieces in zip(todo, made, strict=True):
+            batch.call.replaced(pieces)
+            kept += [piece for piece in pieces if piece.call.error is None]
+            batch.settled = batch not in kept
+        log.put_back(kept)
 
     def run(self, steps, trouble):
         for _ in range(steps):
@@ -201,6 +215,20 @@ def test_every_acknowledged_value_is_in_the_log_once_and_in_order(seed):
     world = World(seed, first_sequence=2**31 - 20 if seed % 10 == 0 else 0)
     world.produce(3)
     world.run(300, trouble=(0.0, 0.1, 0.3, 0.6)[seed % 4])
+    check(world)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_batches_that_are_too_large_are_split_with_others_in_flight(seed):
+    world = World(seed, max_bytes=90)
+    for _ in range(2):
+        world.produce(12, most_records=10)
+    world.run(300, trouble=(0.0, 0.1, 0.3, 0.6)[seed % 4])
+    check(world)
+
+
+def check(world):
+    """Everything has an outcome; what was acknowledged is in the log, once and in order."""
     log = world.broker.values
     assert len(log) == len(set(log)), "duplicated"
     for call, values in world.calls:

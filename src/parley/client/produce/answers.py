@@ -68,9 +68,10 @@ def judge(
     if code == UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.is_idempotent:
         return _without_idempotence(batch, error)
     if batch.is_idempotent:
+        is_lowest = log.is_lowest(batch)
         reaction = react(
             code,
-            is_lowest=log.is_lowest(batch),
+            is_lowest=is_lowest,
             is_current=log.is_current(batch),
             log_start_offset=answer.log_start_offset,
         )
@@ -78,7 +79,8 @@ def judge(
             # one epoch for the whole transaction: abort, and take the next one
             return FollowUp(Action.FAIL, error)
         if reaction is not None:
-            return FollowUp(_BY_SEQUENCE[reaction], error)
+            # behind one that failed: how long to wait is for that one to say
+            return FollowUp(_BY_SEQUENCE[reaction], error, immediate=not is_lowest)
     if code in TOO_LARGE and batch.records > 1:
         return FollowUp(Action.SPLIT, error)
     if classify(error) is Reaction.FAIL:

@@ -336,6 +336,11 @@ class PartitionLog:
             self.to_retry if batches is None else batches, key=lambda batch: batch.serial
         )
         self.to_retry, self.rewriting = [], []
+        pieces = (one for one in again if one.is_idempotent and one not in self.window)
+        if (first := next(pieces, None)) is not None:
+            # Of a refused batch nothing is in the log, and so nothing of what was sent behind it.
+            # Left in the window, these would fill it before the pieces, which are to go first.
+            self.window = deque(one for one in self.window if one.serial < first.serial)
         self.queue.extendleft(reversed(again))
 
     def open_batches(self) -> list[OutBatch]:
