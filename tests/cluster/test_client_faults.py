@@ -355,3 +355,16 @@ async def test_a_call_ends_while_its_batch_is_being_rewritten(
                 assert (await client.list_offsets({tp: LATEST}))[tp].offset == 7
                 (log,) = client._producing().sender.logs.values()
                 assert all(batch.settled for batch in log.window)
+
+
+def test_idempotence_that_is_asked_for_is_not_left_away_where_a_format_was_refused_before() -> None:
+    with LocalCluster(brokers=1, release="2.4") as cluster:
+        cluster.create_topic("t", partitions=1)
+        with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+            cluster.faults.fail("Produce", "UNSUPPORTED_FOR_MESSAGE_FORMAT")
+            assert not client.produce("t", numbers(0, 1)).idempotent
+            insists = ProduceOptions(enable_idempotence=True)
+            cluster.faults.fail("Produce", "UNSUPPORTED_FOR_MESSAGE_FORMAT")
+            with pytest.raises(BrokerError, match="UNSUPPORTED_FOR_MESSAGE_FORMAT"):
+                client.produce("t", numbers(1, 1), options=insists)
+            assert client.produce("t", numbers(1, 1), options=insists).idempotent

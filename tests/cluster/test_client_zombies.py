@@ -15,6 +15,7 @@ import pytest
 from parley.client import (
     LATEST,
     Client,
+    ConsumerGroupMetadata,
     FetchOptions,
     Producer,
     TopicPartition,
@@ -22,7 +23,7 @@ from parley.client import (
 )
 from parley.client.transactions.state import State
 from parley.devcluster import LocalCluster
-from parley.errors import BrokerError, ProducerFencedError
+from parley.errors import BrokerError, ProducerFencedError, UnsupportedVersionError
 
 OLD = ("0.11.0.3", "2.4")
 """Releases whose coordinators cannot renew an epoch (before KIP-360): the
@@ -140,3 +141,23 @@ def test_a_transaction_that_timed_out_looks_the_same_to_the_leader(
         with pytest.raises(ProducerFencedError, match="aborted it after transaction_timeout_ms"):
             producer.abort_transaction()
     producer.close()
+
+
+def test_offsets_of_a_member_need_a_release_that_can_refuse_it(
+    cluster: LocalCluster, client: Client
+) -> None:
+    """Below Kafka 2.5 the error names what to give instead, and the producer goes on (KIP-447)."""
+    tp, member = TopicPartition(TOPIC, 0), ConsumerGroupMetadata("zombies", 3, "gone")
+    with client.transactions.producer("copier") as producer:
+        producer.begin_transaction()
+        wanted = UnsupportedVersionError if is_old(cluster) else BrokerError
+        with pytest.raises(wanted) as raised:
+            producer.send_offsets_to_transaction({tp: 1}, member)
+        if is_old(cluster):
+            assert 'give the id of the group, "zombies"' in raised.value.__notes__[0]
+        producer.abort_transaction()
+        with producer.transaction():
+            producer.send_offsets_to_transaction({tp: 2}, "zombies")
+    found = client.list_group_offsets("zombies", [tp])[tp]
+    assert found is not None
+    assert found.offset == 2

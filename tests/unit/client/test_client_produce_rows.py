@@ -17,6 +17,7 @@ from parley.client.produce.rows import (
     check_columns,
     check_format,
     encode,
+    format_for,
     slices,
 )
 from parley.client.produce.sequences import PartitionSequences
@@ -200,11 +201,27 @@ def test_headers_are_refused_where_the_format_has_none():
     columns = columns_from_arrow(
         pa.record_batch({"value": ["x"], "headers": headers}), now_ms=5
     ).columns
+    options = ProduceOptions()
     for magic in (0, 1):
         with pytest.raises(UnsupportedVersionError) as caught:
-            check_format(columns, plan(1, magic), 0, magic)
+            check_format(columns, plan(1, magic), 0, magic, options)
         assert caught.value.feature == "record-headers"
         assert caught.value.local
-    check_format(columns, plan(1, 2), 0, 2)
+    check_format(columns, plan(1, 2), 0, 2, options)
     with pytest.raises(UnsupportedVersionError, match=r"message\.format\.version"):
-        check_format(columns, plan(1, 2), 0, 1)  # the leader is new enough, its topic is not
+        check_format(columns, plan(1, 2), 0, 1, options)  # the leader is new enough, its topic not
+
+
+def test_zstd_is_refused_where_the_format_has_none():
+    columns = columns_from_arrow(pa.record_batch({"value": ["x"]}), now_ms=5).columns
+    options = ProduceOptions(compression_type="zstd")
+    check_format(columns, plan(1, 2), 0, 2, options)
+    with pytest.raises(UnsupportedVersionError, match=r"t-0 takes no zstd.*compression_type"):
+        check_format(columns, plan(1, 2), 0, 1, options)
+
+
+def test_who_insists_on_idempotence_asks_a_leader_that_refused_the_format_again():
+    insists = ProduceOptions(enable_idempotence=True)
+    assert format_for(plan(1, 2), 0, 1, ProduceOptions()) == 1
+    assert format_for(plan(1, 2), 0, 1, insists) == 2
+    assert format_for(plan(1, 1), 0, 2, insists) == 1  # its leader is older: refused before

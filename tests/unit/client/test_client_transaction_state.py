@@ -103,6 +103,7 @@ def test_an_end_without_an_answer_is_asked_again_and_everything_else_is_aborted(
         for api in (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.PRODUCE):
             assert judge(api, error) is Severity.ABORTABLE
     assert judge(ApiKey.END_TXN, UnsupportedVersionError("no")) is Severity.FATAL
+    assert judge(ApiKey.TXN_OFFSET_COMMIT, UnsupportedVersionError("no")) is Severity.ABORTABLE
     assert judge(ApiKey.PRODUCE, RemoteProtocolError("torn")) is Severity.ABORTABLE
     assert judge(ApiKey.PRODUCE, KafkaError("given up")) is Severity.ABORTABLE
 

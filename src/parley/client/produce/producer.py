@@ -29,6 +29,7 @@ from parley.client.produce.rows import (
     check_columns,
     check_format,
     encode,
+    format_for,
     highest_partition,
     slices,
 )
@@ -144,8 +145,9 @@ class Producer:
                 parsed, plan, writing.partition, sticky, writing.options
             ):
                 tp = TopicPartition(plan.topic, partition)
-                magic = min(plan.magic(partition), self.sender.log(tp).newest_magic)
-                check_format(parsed.columns, plan, partition, magic)
+                newest_magic = self.sender.log(tp).newest_magic
+                magic = format_for(plan, partition, newest_magic, writing.options)
+                check_format(parsed.columns, plan, partition, magic, writing.options)
                 numbers = self._numbers(tp, magic, writing.options)
                 if numbers is not None:
                     undo.append((numbers, numbers.next))

@@ -22,6 +22,7 @@ from parley.client.produce.rows import (
     assign,
     check_format,
     encode,
+    format_for,
     too_large,
     unnumbered_options,
 )
@@ -81,8 +82,8 @@ def make_batches(
         tp = TopicPartition(chunk.topic, partition)
         count = chunk.rows if chosen is None else len(chosen) // 4
         try:
-            magic = min(plan.magic(partition), newest_magic(tp))
-            check_format(columns, plan, partition, magic)
+            magic = format_for(plan, partition, newest_magic(tp), policy.options)
+            check_format(columns, plan, partition, magic, policy.options)
             batches = encode(columns, chosen, magic, policy.options, now_ms=-1, numbers=None)
             for batch in batches:
                 call = BatchCall(chunk, tp, place + batch.start, batch.records)

@@ -355,10 +355,30 @@ def _unnumbered(
     )
 
 
-def check_format(columns: Columns, plan: TopicPlan, partition: int, magic: int) -> None:
+def format_for(plan: TopicPlan, partition: int, newest_magic: int, options: ProduceOptions) -> int:
+    """Return the format to write a partition in. `newest_magic` is what its leader has refused
+    newer ones for.
+
+    Who insists on idempotence asks the leader again: it refuses, or the topic has been upgraded.
+    """
+    leaders = plan.magic(partition)
+    return leaders if options.enable_idempotence else min(leaders, newest_magic)
+
+
+def check_format(
+    columns: Columns, plan: TopicPlan, partition: int, magic: int, options: ProduceOptions
+) -> None:
     """Refuse what the leader's record format, or the topic, cannot hold; before sending."""
     if magic < 2 and columns.headers is not None and columns.headers.count:
         raise no_headers(plan, partition)
+    if magic < 2 and options.compression_type == "zstd":
+        raise UnsupportedVersionError(
+            f"{plan.topic}-{partition} takes no zstd: its leader, or the topic's "
+            "log.message.format.version, is older than Kafka 0.11; take another compression_type",
+            api="PRODUCE",
+            feature="zstd",
+            first_release="2.1",
+        )
 
 
 def no_headers(plan: TopicPlan, partition: int) -> UnsupportedVersionError:

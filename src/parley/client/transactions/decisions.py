@@ -16,7 +16,7 @@ from __future__ import annotations
 from enum import Enum
 
 from parley.client.cluster.retry import Reaction, classify
-from parley.errors import BrokerError, KafkaError, RequestTimedOut
+from parley.errors import BrokerError, KafkaError, RequestTimedOut, UnsupportedVersionError
 from parley.errors.codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     INVALID_PRODUCER_EPOCH,
@@ -114,6 +114,8 @@ def judge(api: ApiKey, error: KafkaError) -> Severity:
         severity = judge_code(api, error.code, retriable=error.retriable)
     elif api is ApiKey.PRODUCE:
         severity = Severity.ABORTABLE
+    elif api is ApiKey.TXN_OFFSET_COMMIT and isinstance(error, UnsupportedVersionError):
+        severity = Severity.ABORTABLE  # the offsets were not sent; nothing else is in doubt
     elif isinstance(error, RequestTimedOut) or classify(error) is not Reaction.FAIL:
         severity = Severity.RETRY
     else:

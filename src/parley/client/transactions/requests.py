@@ -14,7 +14,7 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.results import ConsumerGroupMetadata
 from parley.client.transactions.state import NOBODY, Identity
-from parley.errors import broker_error
+from parley.errors import UnsupportedVersionError, broker_error
 from parley.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -158,11 +158,7 @@ async def commit_offsets(
     deadline: Deadline,
 ) -> None:
     """Give offsets to the group's coordinator; they count when the transaction commits."""
-    low, feature = (
-        (0, None) if group.outside else (GROUP_METADATA_VERSION, Feature.TXN_GROUP_METADATA)
-    )
-    allowed = writer.versions(ApiKey.TXN_OFFSET_COMMIT, low)
-    conn.versions.choose(ApiKey.TXN_OFFSET_COMMIT, allowed, feature=feature)
+    allowed = _offsets_versions(conn, writer, group)
     topics: dict[str, list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]] = {}
     for tp, position in offsets.items():
         topics.setdefault(tp.topic, []).append(
@@ -191,6 +187,26 @@ async def commit_offsets(
         for found in topic.partitions:
             tp = TopicPartition(topic.name, found.partition_index)
             _raise(found.error_code, ApiKey.TXN_OFFSET_COMMIT, reply.version, conn, tp)
+
+
+def _offsets_versions(
+    conn: BrokerConnection, writer: Writer, group: ConsumerGroupMetadata
+) -> VersionRange:
+    """Return the versions that can say who commits. Raises UnsupportedVersionError."""
+    low, feature = (
+        (0, None) if group.outside else (GROUP_METADATA_VERSION, Feature.TXN_GROUP_METADATA)
+    )
+    allowed = writer.versions(ApiKey.TXN_OFFSET_COMMIT, low)
+    try:
+        conn.versions.choose(ApiKey.TXN_OFFSET_COMMIT, allowed, feature=feature)
+    except UnsupportedVersionError as error:
+        if not group.outside:
+            error.add_note(
+                f'give the id of the group, "{group.group_id}", instead of what group_metadata '
+                "returns; these brokers cannot refuse a member that lost its partitions"
+            )
+        raise
+    return allowed
 
 
 async def end_txn(
