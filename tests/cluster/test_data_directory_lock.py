@@ -15,7 +15,7 @@ import pytest
 
 from parley.devcluster import LocalCluster
 from parley.devcluster.directory_lock import LOCK_FILE, DirectoryLock
-from parley.devcluster.state.cluster_state import CLEAN_STOP
+from parley.devcluster.state.keeper import CLEAN_STOP
 from parley.errors import ConfigError, NetworkError
 
 from ..support import GENEROUS_S

@@ -99,12 +99,12 @@ async def test_topics_inherit_the_retention_of_brokers(batch: Batch) -> None:
                 for _ in range(5):
                     cluster.state.append(replica, [Prepared(data, read_facts(data))], now_ms=1)
         assert cluster.apply_retention() == {}
-        cluster.state.alter_broker("", {"log.retention.bytes": str(3 * len(batch(1)))})
+        cluster.state.configs.alter_broker("", {"log.retention.bytes": str(3 * len(batch(1)))})
         kept_whole, _ = cluster.leaders("inheriting")[0]
-        cluster.state.alter_broker(str(kept_whole), {"log.retention.bytes": "-1"})
+        cluster.state.configs.alter_broker(str(kept_whole), {"log.retention.bytes": "-1"})
         assert cluster.apply_retention() == {"inheriting": {1: 2}}
         with pytest.raises(Refused, match=r"retention\.bytes"):
-            cluster.state.alter_broker("", {"log.retention.bytes": "much"})
+            cluster.state.configs.alter_broker("", {"log.retention.bytes": "much"})
 
 
 async def test_retention_passes_by_the_clock(batch: Batch) -> None:

@@ -283,7 +283,7 @@ def test_a_group_goes_on_after_a_restart(tmp_path: Path) -> None:
         # The first connection's end had released what was acquired there.
         found = bench.reader("A").fetch((bench.topic_id, 0, []))
         assert given(found) == [(1, 1, 2), (3, 4, 2)]
-        assert cluster._cluster.state.group_configs(GROUP) == {
+        assert cluster._cluster.state.configs.of_group(GROUP) == {
             "share.auto.offset.reset": "earliest"
         }
         bench.close()

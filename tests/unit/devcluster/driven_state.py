@@ -40,6 +40,6 @@ class DrivenState:
         """Drop everything as kill -9 does, and begin again."""
         for broker in self.state.replication.brokers.values():
             broker.close()
-        assert self.state._journal is not None
-        self.state._journal.close()
+        assert self.state.keeper.journal is not None
+        self.state.keeper.journal.close()
         return type(self)(directory, first_id=1_000)

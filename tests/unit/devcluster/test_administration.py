@@ -54,16 +54,16 @@ def test_deleted_records_stay_deleted(state: ClusterState, tmp_path: Path) -> No
 
 
 def test_settings_of_brokers_are_kept_and_inherited(state: ClusterState, tmp_path: Path) -> None:
-    state.alter_broker("", {"message.max.bytes": "777"})
-    state.alter_broker("1", {"log.retention.ms": "5"})
+    state.configs.alter_broker("", {"message.max.bytes": "777"})
+    state.configs.alter_broker("1", {"log.retention.ms": "5"})
     with pytest.raises(Refused) as refused:
-        state.alter_broker("", {"message.max.bytes": "many"})
+        state.configs.alter_broker("", {"message.max.bytes": "many"})
     assert refused.value.code == INVALID_CONFIG
     state.close()
     again = opened(tmp_path)
-    assert again.broker_configs("1") == {"log.retention.ms": "5"}
-    assert again.topic_settings({}).max_message_bytes == 777
-    assert again.topic_settings({"max.message.bytes": "9"}).max_message_bytes == 9
+    assert again.configs.of_broker("1") == {"log.retention.ms": "5"}
+    assert again.configs.topic_settings({}).max_message_bytes == 777
+    assert again.configs.topic_settings({"max.message.bytes": "9"}).max_message_bytes == 9
 
 
 def test_settings_and_partitions_of_topics_are_kept(state: ClusterState, tmp_path: Path) -> None:

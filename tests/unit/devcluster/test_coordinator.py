@@ -63,8 +63,8 @@ class Scene:
         """Drop everything as kill -9 does."""
         for broker in self.state.replication.brokers.values():
             broker.close()
-        assert self.state._journal is not None
-        self.state._journal.close()
+        assert self.state.keeper.journal is not None
+        self.state.keeper.journal.close()
 
     def topic(self, *assignment: list[int]) -> None:
         self.state.create_topic("t", list(assignment), {}, now_ms=0)
@@ -317,9 +317,9 @@ def test_a_full_disk_refuses_a_step_and_changes_nothing(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    assert scene.state._journal is not None
+    assert scene.state.keeper.journal is not None
     with monkeypatch.context() as patched:
-        patched.setattr(scene.state._journal, "append", full)
+        patched.setattr(scene.state.keeper.journal, "append", full)
         for step in (
             lambda: scene.end(who),
             scene.init,

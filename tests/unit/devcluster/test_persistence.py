@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from parley.devcluster.state.cluster_state import CLEAN_STOP, JOURNAL, ClusterState
+from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC
 from parley.devcluster.state.groups.offsets import CommittedOffset
 from parley.devcluster.state.image import BrokerImage
 from parley.devcluster.state.journal import Journal, read_entries
+from parley.devcluster.state.keeper import CLEAN_STOP, JOURNAL
 from parley.devcluster.state.log.replica import Prepared
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity
 from parley.errors import ConfigError, DataLossError
@@ -41,8 +42,8 @@ def kill(state: ClusterState) -> None:
     """Drop everything as kill -9 does: nothing is flushed, no clean-stop mark."""
     for broker in state.replication.brokers.values():
         broker.close()
-    assert state._journal is not None
-    state._journal.close()
+    assert state.keeper.journal is not None
+    state.keeper.journal.close()
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -145,9 +146,9 @@ def test_an_election_that_could_not_be_journaled_is_overtaken(
     state = start(tmp_path)
     state.create_topic("t", [[1, 2]], {}, now_ms=0)
     state.append(state.replication.brokers[1].find("t", 0), [prepared(1)], now_ms=0)
-    assert state._journal is not None
+    assert state.keeper.journal is not None
     with monkeypatch.context() as patched:
-        patched.setattr(state._journal, "append", _full)
+        patched.setattr(state.keeper.journal, "append", _full)
         for _ in range(3):
             state.move_leader("t", 0, 2, now_ms=0)
             state.move_leader("t", 0, 1, now_ms=0)
@@ -167,9 +168,9 @@ def test_a_full_disk_refuses_and_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = start(tmp_path)
-    assert state._journal is not None
+    assert state.keeper.journal is not None
     with monkeypatch.context() as patched:
-        patched.setattr(state._journal, "append", _full)
+        patched.setattr(state.keeper.journal, "append", _full)
         with pytest.raises(OSError, match="No space"):
             state.create_topic("t", [[1]], {}, now_ms=0)
         with pytest.raises(OSError, match="No space"):

@@ -177,8 +177,8 @@ class Plan:
             )
         for broker in self.state.replication.brokers.values():
             broker.close()
-        assert self.state._journal is not None
-        self.state._journal.close()
+        assert self.state.keeper.journal is not None
+        self.state.keeper.journal.close()
         self.state = self.start()
 
     def pass_time(self) -> None:

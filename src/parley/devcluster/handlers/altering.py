@@ -95,7 +95,7 @@ def _alter_topic(call: Call, name: str, change: Change, *, validate_only: bool) 
     # settings from the cluster's owner may be what no client could set
     changed = {key: value for key, value in configs.items() if present.get(key) != value}
     check_topic_configs(release, changed, behaviour.invalid_altered_value_code)
-    call.cluster.topic_settings(configs)
+    call.cluster.configs.topic_settings(configs)
     if topic is None:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
     if not validate_only:
@@ -106,7 +106,7 @@ def _alter_broker(call: Call, name: str, change: Change, *, validate_only: bool)
     if name:
         require_this_broker(call, name)
     known = configs_of(call.profile.release, BROKER)
-    present = call.cluster.broker_configs(name)
+    present = call.cluster.configs.of_broker(name)
     configs = change(present, known)
     for key, value in configs.items():
         config = known.get(key)
@@ -119,14 +119,14 @@ def _alter_broker(call: Call, name: str, change: Change, *, validate_only: bool)
         if name and key == MIN_ISR and has_eligible_leaders(call):
             raise Refused(INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered")
     if not validate_only:
-        call.cluster.alter_broker(name, configs)
+        call.cluster.configs.alter_broker(name, configs)
 
 
 def _alter_group(call: Call, name: str, change: Change, *, validate_only: bool) -> None:
     if not name:
         raise Refused(INVALID_REQUEST, "Default group resources are not allowed.")
-    configs = change(call.cluster.group_configs(name), configs_of(call.profile.release, GROUP))
+    configs = change(call.cluster.configs.of_group(name), configs_of(call.profile.release, GROUP))
     for key, value in configs.items():
         check_group_config(call.profile.release, key, value)
     if not validate_only:
-        call.cluster.alter_group(name, configs)
+        call.cluster.configs.alter_group(name, configs)

@@ -95,7 +95,7 @@ def _inherited(call: Call, config: Config, brokers: _BrokerPlaces) -> list[Place
 
 def group_configs(call: Call, name: str) -> Iterator[Described]:
     """Yield every setting of a group: its own, or the brokers' that stands behind it."""
-    own, of_brokers = call.cluster.group_configs(name), configs_of(call.profile.release, BROKER)
+    own, of_brokers = call.cluster.configs.of_group(name), configs_of(call.profile.release, BROKER)
     set_here = group_defaults(call)
     for config in configs_of(call.profile.release, GROUP).values():
         behind = f"group.{config.name}"
@@ -148,8 +148,8 @@ class _BrokerPlaces:
     """Where the broker that is asked has values."""
 
     def __init__(self, call: Call) -> None:
-        self.own = call.cluster.broker_configs(str(call.broker.id))
-        self.shared = dict(call.cluster.broker_configs(""))
+        self.own = call.cluster.configs.of_broker(str(call.broker.id))
+        self.shared = dict(call.cluster.configs.of_broker(""))
         if has_eligible_leaders(call):
             # With KIP-966 on, the controller itself sets what was only a default before (seen from
             # 4.1 on).

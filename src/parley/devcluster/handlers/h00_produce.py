@@ -184,7 +184,7 @@ def _settings_of(call: Call, name: str) -> TopicSettings:
     return (
         call.cluster.settings.topic_defaults
         if known is None
-        else call.cluster.topic_settings(known.configs, call.broker.id)
+        else call.cluster.configs.topic_settings(known.configs, call.broker.id)
     )
 
 

@@ -26,7 +26,7 @@ def list_resources(call: Call, request: ListConfigResourcesRequest) -> Message:
     for kind in sorted(kinds or {TOPIC, BROKER, LOGGER, GROUP}):
         names = [str(broker) for broker in call.image.brokers] if kind in (BROKER, LOGGER) else []
         names = list(call.image.topics) if kind == TOPIC else names
-        names = call.cluster.configured_groups() if kind == GROUP else names
+        names = call.cluster.configs.configured_groups() if kind == GROUP else names
         response.config_resources += [
             response.ConfigResource(resource_name=n, resource_type=kind) for n in names
         ]

@@ -68,7 +68,7 @@ def settings_of(call: Call, group: str) -> ShareSettings:
         partition_max_record_locks=wanted.group_share_partition_max_record_locks,
         first_epoch=behaviour.first_group_epoch,
         max_size=wanted.group_share_max_size,
-    ).with_configs(call.cluster.group_configs(group))
+    ).with_configs(call.cluster.configs.of_group(group))
 
 
 def topics_of(call: Call) -> dict[str, tuple[bytes, int]]:

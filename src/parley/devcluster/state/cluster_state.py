@@ -3,43 +3,32 @@
 Rules of this file:
 1. Every method is synchronous and takes the time as an argument.
 2. What a client is sent has been kept first: topics and producer ids are in the journal before
-   the method returns, groups and offsets in their topic (`group_coordinator`); where these cannot
-   take them (full disk) nothing is changed.
-3. Leaders and in-sync sets are different: they must change even on a full disk. They are journaled
-   as far as possible, and after a restart every epoch rises above what the logs have seen.
+   the method returns (`keeper`), groups and offsets in their topic (`group_coordinator`); where
+   these cannot take them (full disk) nothing is changed. Leaders and in-sync sets change even then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from parley.devcluster.state.broker_logs import BrokerLogs
 from parley.devcluster.state.controller import Controller
+from parley.devcluster.state.dynamic_configs import DynamicConfigs
 from parley.devcluster.state.group_coordinator.coordinator import GroupCoordinator
 from parley.devcluster.state.group_coordinator.topic import OFFSETS_TOPIC, OffsetsTopic
 from parley.devcluster.state.groups.offsets import TRANSACTION, TRANSACTIONS_TOPIC, Coordinators
 from parley.devcluster.state.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from parley.devcluster.state.journal import Entry, Journal
+from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.keeper import Keeper
 from parley.devcluster.state.loading import LoadingRules, Making
 from parley.devcluster.state.log.batches import Bytes
-from parley.devcluster.state.log.bytestore import (
-    FileStores,
-    MemoryStores,
-    StoreFactory,
-    make_private,
-)
-from parley.devcluster.state.log.log import Log
 from parley.devcluster.state.log.producers import DEFAULT_RULES, ProducerRules
 from parley.devcluster.state.log.replica import Appended, Prepared, Replica, ReplicaKey
 from parley.devcluster.state.persistence import (
-    Administered,
-    broker_configs_entry,
-    group_configs_entry,
-    image_entries,
+    Restored,
     producers_entry,
-    restore,
     snapshot,
     start_entry,
 )
@@ -48,17 +37,12 @@ from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.devcluster.state.replication.ledger import LostRecords
 from parley.devcluster.state.replication.replication import Replication
 from parley.devcluster.state.settings import ClusterSettings
-from parley.devcluster.state.topics import TopicSettings, inherited
+from parley.devcluster.state.topics import TopicSettings
 from parley.devcluster.state.transactions.coordinator import Transactions
 from parley.devcluster.state.transactions.markers import Markers
 from parley.devcluster.state.transactions.producer_ids import ProducerIdentity, ProducerIds
 from parley.devcluster.state.transactions.transaction import Partition
 from parley.errors.codes import INVALID_REPLICA_ASSIGNMENT, OFFSET_OUT_OF_RANGE
-from parley.types import format_uuid
-
-JOURNAL = "cluster.journal"
-# present only while nothing runs on the directory and all logs were closed
-CLEAN_STOP = "clean-stop"
 
 
 class ClusterState:
@@ -105,22 +89,20 @@ class ClusterState:
             loading=self.loading,
         )
         self.transactions.coordinator_of = self._transaction_coordinator_of
-        self._administered = Administered()
-        self._directory = directory
-        self._check_crc = check_crc
-        self._clean = False
-        self._checked: set[str] = set()  # directories of brokers whose logs this life has opened
-        self._unwritten: list[Entry] = []
-        self._journal: Journal | None = None
         self.new_id = new_topic_id
         self.controller = Controller(cluster_id, new_topic_id)
-        self.controller.elects_unclean = lambda topic: (
-            self.topic_settings(topic.configs).unclean_leader_election
-        )
         self.replication = Replication(self.controller)
-        if directory is not None:
-            self._open(directory)
-        self._journaled = self.controller.image
+        self.keeper = Keeper(directory, self._snapshot)
+        found = self.keeper.restore(self.share_groups)
+        self._administered = found.administered
+        self.configs = DynamicConfigs(self.settings.topic_defaults, found.administered, self.keep)
+        self.controller.elects_unclean = lambda topic: (
+            self.configs.topic_settings(topic.configs).unclean_leader_election
+        )
+        self.logs = BrokerLogs(self.configs, self.keeper, self.controller, check_crc)
+        self.logs.starts = found.administered.starts
+        self._restore(found)
+        self.keeper.begin(self.image)
 
     @property
     def image(self) -> ClusterImage:
@@ -129,15 +111,11 @@ class ClusterState:
 
     def directory_of(self, broker_id: int) -> Path | None:
         """Return where a broker's logs lie, None when they are in memory."""
-        return None if self._directory is None else self._directory / f"broker-{broker_id}"
+        return self.keeper.directory_of(broker_id)
 
     # -- persistence ---------------------------------------------------------------------------
 
-    def _open(self, directory: Path) -> None:
-        make_private(directory)
-        directory.chmod(0o700)
-        self._journal = Journal(directory / JOURNAL)
-        found = restore(self._journal.read(), self.share_groups)
+    def _restore(self, found: Restored) -> None:
         if found.cluster_id is not None:
             self.controller.image = replace(self.controller.image, cluster_id=found.cluster_id)
         self.controller.restore(list(found.topics.values()))
@@ -145,94 +123,26 @@ class ClusterState:
         self.transactions.restore(found.transactions)
         if found.transactions.by_name:
             self.making.finish(TRANSACTIONS_TOPIC)
-        self._administered = found.administered
-        self._clean = (directory / CLEAN_STOP).exists()
-        (directory / CLEAN_STOP).unlink(missing_ok=True)
-        self._journal.begin(self._snapshot(self.image))
-        self._remove_strays(directory)
 
     def _snapshot(self, image: ClusterImage) -> Iterator[Entry]:
         yield from snapshot(image, self.producer_ids, self.transactions, self._administered)
         yield from self.share_groups.snapshot()
 
-    def _remove_strays(self, directory: Path) -> None:
-        """Remove the logs of topics that were deleted while their broker was stopped."""
-        known = {format_uuid(topic.topic_id) for topic in self.image.topics.values()}
-        for place in directory.glob("broker-*/*/*.*"):
-            if place.is_dir() and place.name.partition(".")[0] not in known:
-                FileStores(place).delete()
-
     def keep(self, *entries: Entry) -> None:
         """Journal entries, all or none. Raises OSError when the disk refuses."""
-        if self._journal is not None:
-            if self._journal.is_long:
-                with suppress(OSError):  # the long one is as good
-                    self._journal.begin(self._snapshot(self._journaled))
-            self._journal.append(*self._unwritten, *entries)
-            self._unwritten.clear()
-
-    def _keep_image(self) -> None:
-        """Journal the newest image, now or with the next entry that the disk takes (rule 3)."""
-        entries = list(image_entries(self._journaled, self.image))
-        self._journaled = self.image
-        if self._journal is None or not entries:
-            return
-        try:
-            self.keep(*entries)
-        except OSError:
-            self._unwritten += entries
+        self.keeper.keep(*entries)
 
     def close(self) -> None:
-        """Stop for good: everything reaches the disk, and the next start need not check it.
-
-        It must where an earlier life ended unclean and this one did not open the logs of every
-        broker.
-        """
+        """Stop for good: everything reaches the disk, and the next start need not check it."""
         for broker in self.replication.brokers.values():
             broker.close(sync=True)
-        if self._journal is not None and self._directory is not None:
-            self._journal.close(sync=True)
-            if self._clean or self._checked.issuperset(
-                place.name for place in self._directory.glob("broker-*")
-            ):
-                (self._directory / CLEAN_STOP).touch(mode=0o600)
+        self.keeper.close()
 
     # -- brokers -------------------------------------------------------------------------------
 
     def make_broker(self, broker_id: int) -> BrokerState:
         """Return the state of a broker that has not registered yet, its logs recovered."""
-        state = BrokerState(
-            broker_id, ClusterImage(self.image.cluster_id), self._replica_maker(broker_id)
-        )
-        state.watermark_min_isr = lambda topic, replicas: self._watermark_min_isr(
-            broker_id, topic, replicas
-        )
-        state.apply(self.image)
-        self._checked.add(f"broker-{broker_id}")
-        return state
-
-    def _replica_maker(self, broker_id: int) -> Callable[[TopicImage, ReplicaKey], Replica]:
-        def make(topic: TopicImage, key: ReplicaKey) -> Replica:
-            stores: StoreFactory = MemoryStores()
-            if self._directory is not None:
-                place = f"{format_uuid(key.topic_id)}.{key.partition}"
-                stores = FileStores(self._directory / f"broker-{broker_id}" / topic.name / place)
-            settings = self.topic_settings(topic.configs, broker_id)
-            replica = Replica(
-                topic.name, key, broker_id, Log(stores, segment_bytes=settings.segment_bytes)
-            )
-            replica.recover(None if self._clean else self._check_crc)
-            self._restart_log(replica)
-            return replica
-
-        return make
-
-    def _watermark_min_isr(self, broker_id: int, topic: TopicImage, replicas: int) -> int:
-        rules = self.controller.rules_of(broker_id)
-        if not rules.watermark_needs_min_isr:
-            return 1
-        settings = self.topic_settings(topic.configs, broker_id)
-        return rules.min_isr(settings.min_insync_replicas, replicas)
+        return self.logs.make_broker(broker_id, self.image)
 
     def min_isr_of(self, leader: Replica, wanted: int) -> int:
         """Return how many replicas its leader demands in sync; `wanted`: min.insync.replicas."""
@@ -240,20 +150,13 @@ class ClusterState:
         replicas = wanted if found is None else len(found.replicas)
         return self.controller.rules_of(leader.broker_id).min_isr(wanted, replicas)
 
-    def _restart_log(self, replica: Replica) -> None:
-        """Let a log begin where DeleteRecords said, also on a broker that did not run then."""
-        replica.log.advance_start(
-            self._administered.starts.get((replica.key.topic_id, replica.key.partition), 0)
-        )
-        replica.high_watermark = max(replica.high_watermark, replica.log.start_offset)
-
     def brokers_up(self, brokers: Mapping[BrokerState, BrokerImage], *, now_ms: int) -> None:
         """Register brokers that begin to run; leaders are elected and followers brought in step."""
         if self.replication.brokers:
             self.transactions.coordinators_changed()
         for state in brokers:
             for replica in state.replicas.values():
-                self._restart_log(replica)
+                self.logs.restart(replica)
             self.replication.brokers[state.id] = state
             # what was deleted meanwhile goes before anything is read off its logs
             state.apply(self.image)
@@ -267,7 +170,7 @@ class ClusterState:
         self.publish(now_ms=now_ms)
         self.transactions.follow(now_ms=now_ms)
         self.replication.sync_all(now_ms=now_ms)
-        self._keep_image()
+        self.keeper.follow(self.image)
         self.transactions.resume(now_ms=now_ms)
 
     def broker_down(self, broker_id: int, *, now_ms: int, abrupt: bool = False) -> BrokerState:
@@ -283,7 +186,7 @@ class ClusterState:
         """Hand the controller's newest image to the brokers, and journal it."""
         self._follow_unclean_elections()
         self.replication.publish(now_ms=now_ms)
-        self._keep_image()
+        self.keeper.follow(self.image)
         self.group_coordinator.follow(now_ms=now_ms)
         self.transactions.resume(now_ms=now_ms)
 
@@ -308,22 +211,9 @@ class ClusterState:
 
     # -- topics --------------------------------------------------------------------------------
 
-    def topic_settings(
-        self, configs: Mapping[str, str], broker_id: int | None = None
-    ) -> TopicSettings:
-        """Return the settings that hold for a topic with these configs, on a broker if named."""
-        return TopicSettings.of(
-            {**self.inherited_by_topics(broker_id), **configs}, self.settings.topic_defaults
-        )
-
-    def inherited_by_topics(self, broker_id: int | None) -> dict[str, str]:
-        """Return what brokers' dynamic settings mean for topics: one's own come before all's."""
-        own = {} if broker_id is None else self.broker_configs(str(broker_id))
-        return {**inherited(self.broker_configs("")), **inherited(own)}
-
     def settings_of(self, name: str) -> TopicSettings:
         """Return the settings that hold for a topic that exists."""
-        return self.topic_settings(self.image.topics[name].configs)
+        return self.configs.topic_settings(self.image.topics[name].configs)
 
     def create_topic(
         self,
@@ -334,7 +224,7 @@ class ClusterState:
         now_ms: int,
     ) -> TopicImage:
         """Create a topic on the given brokers. Raises Refused, or OSError when the disk is full."""
-        self.topic_settings(configs)
+        self.configs.topic_settings(configs)
         before = self.controller.image
         topic = self.controller.create_topic(name, assignment, configs)
         self._keep_or_return_to(before)
@@ -357,16 +247,13 @@ class ClusterState:
 
     def alter_topic(self, name: str, configs: Mapping[str, str], *, now_ms: int) -> None:
         """Replace a topic's settings at once. Raises Refused or OSError, with nothing changed."""
-        settings = self.topic_settings(configs)
+        self.configs.topic_settings(configs)
         before = self.controller.image
         self.controller.set_configs(name, configs)
         self._keep_or_return_to(before)
         self.controller.elect_leaderless()
         self.publish(now_ms=now_ms)
-        for broker in self.replication.brokers.values():
-            for replica in broker.replicas.values():
-                if replica.topic == name:
-                    replica.log.segment_bytes = settings.segment_bytes
+        self.logs.follow_settings(self.replication.brokers.values(), self.image.topics[name])
 
     def add_partitions(
         self, name: str, assignment: Sequence[Sequence[int]], *, now_ms: int
@@ -379,11 +266,10 @@ class ClusterState:
 
     def _keep_or_return_to(self, before: ClusterImage) -> None:
         try:
-            self.keep(*image_entries(self._journaled, self.controller.image))
+            self.keeper.keep_new(self.image)
         except OSError:
             self.controller.image = before
             raise
-        self._journaled = self.controller.image
 
     def move_leader(self, topic: str, index: int, to: int, *, now_ms: int) -> None:
         """Make broker `to` the leader of a partition, epoch + 1.
@@ -445,8 +331,7 @@ class ClusterState:
         """Append to a leader's log and its followers'. Raises Refused or OSError (none kept)."""
         appended, stored = replica.append(sets, now_ms=now_ms, rules=rules)
         self.replication.push(replica, stored, appended.base_offset, now_ms=now_ms)
-        if self.image is not self._journaled:
-            self._keep_image()
+        self.keeper.follow(self.image)
         return appended
 
     def offsets_partition(self, group: str) -> Partition:
@@ -478,34 +363,11 @@ class ClusterState:
         key = leader.key
         if offset > leader.log.start_offset:
             self.keep(start_entry(key.topic_id, key.partition, offset))
-            self._administered.starts[key.topic_id, key.partition] = offset
+            self.logs.starts[key.topic_id, key.partition] = offset
         replicas = [b.replicas[key] for b in self.replication.brokers.values() if key in b.replicas]
         for replica in replicas:
             replica.log.advance_start(offset)
         return min(replica.log.start_offset for replica in replicas)
-
-    def broker_configs(self, broker: str) -> Mapping[str, str]:
-        """Return the dynamic settings of a broker by id as text; of all brokers for ""."""
-        return self._administered.broker_configs.get(broker, {})
-
-    def alter_broker(self, broker: str, configs: Mapping[str, str]) -> None:
-        """Replace a broker's dynamic settings. Raises Refused (40), OSError for a full disk."""
-        TopicSettings.of(inherited(configs))
-        self.keep(broker_configs_entry(broker, configs))
-        self._administered.broker_configs[broker] = dict(configs)
-
-    def group_configs(self, group: str) -> Mapping[str, str]:
-        """Return the settings of a group's own."""
-        return self._administered.group_configs.get(group, {})
-
-    def alter_group(self, group: str, configs: Mapping[str, str]) -> None:
-        """Replace the settings of a group. Raises OSError when the disk is full."""
-        self.keep(group_configs_entry(group, configs))
-        self._administered.group_configs[group] = dict(configs)
-
-    def configured_groups(self) -> list[str]:
-        """Return the groups that have settings of their own."""
-        return sorted(name for name, own in self._administered.group_configs.items() if own)
 
     def new_producer(self) -> ProducerIdentity:
         """Give a producer without transactional id an identity. Raises OSError for a full disk."""

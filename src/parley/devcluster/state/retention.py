@@ -51,7 +51,7 @@ def _leaders(state: ClusterState) -> Iterator[tuple[str, int, Replica]]:
 def _configs(state: ClusterState, topic: str, leader: Replica) -> dict[str, str]:
     """Return a topic's settings over those of its leader, and these over those of all brokers."""
     return {
-        **state.inherited_by_topics(leader.broker_id),
+        **state.configs.inherited_by_topics(leader.broker_id),
         **state.image.topics[topic].configs,
     }
 
