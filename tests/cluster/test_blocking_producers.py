@@ -216,3 +216,25 @@ def test_what_a_producer_and_its_acknowledgements_show(cluster: LocalCluster, to
         assert repr(sending) == f"<Producer of {cluster.bootstrap_servers}, open>"
     assert repr(sending).endswith(", closed>")
     assert repr(Consumer(bootstrap_servers="a:1")) == "<Consumer of a:1, open>"
+
+
+def test_ctrl_c_while_a_block_begins_leaves_no_transaction_open(
+    cluster: LocalCluster, topic: str
+) -> None:
+    class Interrupted(Producer):
+        interrupted = False
+
+        def begin_transaction(self) -> None:
+            super().begin_transaction()
+            if not self.interrupted:
+                self.interrupted = True
+                raise KeyboardInterrupt
+
+    with Interrupted(
+        bootstrap_servers=cluster.bootstrap_servers, transactional_id="interrupted"
+    ) as sending:
+        with pytest.raises(KeyboardInterrupt), sending.transaction():
+            raise AssertionError("it did not begin")
+        with sending.transaction():
+            sending.produce(topic, b"next")
+    assert committed(cluster, topic) == [b"next"]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from parley import AsyncProducer
-from parley.client import AsyncClient
+from parley import AsyncProducer, TopicPartition
+from parley.client import EARLIEST, LATEST, AsyncClient, FetchOptions
 from parley.client.transactions.state import State
 from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.faults.faults import EVERY_TIME
@@ -18,6 +18,7 @@ from parley_laboratory.virtual import VirtualTime
 
 NAME, TOPIC = "tx", "t"
 ROWS = pa.table({"value": ["x"]})
+COMMITTED = FetchOptions(isolation_level="read_committed")
 
 
 class Ends:
@@ -204,5 +205,76 @@ def test_an_abort_that_is_not_over_in_time_may_be_asked_again(ends: Ends) -> Non
             await producer.abort_transaction()
             async with producer.transaction():
                 await producer.produce(TOPIC, ROWS)
+
+    ends.time.run(work())
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt and a cancellation are: not an error of the block."""
+
+
+@pytest.mark.parametrize("ends", ["3.9", "4.1"], indirect=True)
+@pytest.mark.parametrize("silent", ["EndTxn", "Produce"])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "cancelled again"])
+def test_a_cancelled_block_waits_no_longer_than_close_and_the_next_begin_ends_its_abort(
+    ends: Ends, silent: str, again: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def block(producer: AsyncProducer) -> None:
+        async with producer.transaction():
+            await producer.send_and_wait(TOPIC, b"discarded")
+            ends.cluster.faults.drop(silent, times=EVERY_TIME)
+            await producer.send_and_wait(TOPIC, b"unanswered")
+            await asyncio.Event().wait()
+
+    async def work() -> None:
+        producer = await ends.producer()
+        task = asyncio.ensure_future(block(producer))
+        await ends.time.clock.sleep_ms(300)
+        began_ms = ends.now_ms()
+        task.cancel()
+        if again:
+            await ends.time.clock.sleep_ms(1_000)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ends.now_ms() - began_ms <= (1_100 if again else 10_100)
+        assert ends.state() == "Ongoing"
+        assert again or "begin_transaction aborts it first" in caplog.text
+        ends.cluster.faults.clear()
+        async with producer.transaction():
+            await producer.send_and_wait(TOPIC, b"next")
+        await producer.close()
+        tp = TopicPartition(TOPIC, 0)
+        seen = [
+            value
+            async for batch in ends.client.fetch(tp, EARLIEST, LATEST, COMMITTED)
+            for value in batch.column("value").to_pylist()
+        ]
+        assert seen == [b"first", b"next"]
+
+    ends.time.run(work())
+
+
+@pytest.mark.parametrize("ends", ["4.1"], indirect=True)
+def test_a_block_of_rows_that_is_interrupted_waits_no_longer_than_close(ends: Ends) -> None:
+    async def work() -> None:
+        await ends.client.start()
+        async with ends.client.transactions.producer(NAME) as producer:
+            ends.cluster.faults.drop("EndTxn", times=EVERY_TIME)
+            began_ms = ends.now_ms()
+            try:
+                async with producer.transaction():
+                    await producer.produce(TOPIC, ROWS)
+                    raise Interrupted
+            except Interrupted:
+                pass
+            assert ends.now_ms() - began_ms <= 10_100
+            assert producer.state is State.ABORTING
+            ends.cluster.faults.clear()
+            beginning = [asyncio.ensure_future(producer.begin_transaction()) for _ in range(2)]
+            first, second = await asyncio.gather(*beginning, return_exceptions=True)
+            assert first is None
+            assert "open already" in str(second)
+            await producer.abort_transaction()
 
     ends.time.run(work())

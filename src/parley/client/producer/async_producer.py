@@ -260,14 +260,18 @@ class AsyncProducer:
     # -- transactions ------------------------------------------------------------------------------
 
     def transaction(self) -> contextlib.AbstractAsyncContextManager[AsyncProducer]:
-        """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
-        return awaited_block(self, lambda: self._transactions().can_abort)
+        """Begin a transaction, commit it at the end of the block; abort it if the block raises.
+
+        A block that is cancelled waits 10 s at most for its abort; what is left of that is done by
+        the next `begin_transaction`, or by `close`.
+        """
+        return awaited_block(self, self._abort_block)
 
     async def begin_transaction(self) -> None:
         """Open a transaction: what is sent from now on appears together, or not at all.
 
-        Raises LocalProtocolError without `transactional_id`, TransactionFatalError where this
-        producer is done for: close it.
+        An abort that was cancelled, or got no answer, comes first. Raises LocalProtocolError
+        without `transactional_id`, TransactionFatalError where this producer is done for: close it.
         """
         await self.start()
         await self._transactions().begin_transaction()
@@ -285,12 +289,7 @@ class AsyncProducer:
         """Discard the records and offsets of the open transaction; their acknowledgements fail."""
         transactions = self._transactions()
         self._core.check_loop()
-        self._core.writer.abandon(
-            TransactionAbortableError(
-                f"the transaction of {transactions.transactional_id!r} is being aborted",
-                transactional_id=transactions.transactional_id,
-            )
-        )
+        self._give_up(transactions)
         await transactions.abort_transaction()
 
     async def send_offsets_to_transaction(
@@ -302,6 +301,22 @@ class AsyncProducer:
         `AsyncTransactionProducer.send_offsets_to_transaction`.
         """
         await self._transactions().send_offsets_to_transaction(offsets, group)
+
+    async def _abort_block(self, raised: BaseException) -> None:
+        """Abort because of what a block raised; see `AsyncTransactionProducer._abort_block`."""
+        transactions = self._core.transactions
+        if transactions is not None and transactions.can_abort:
+            self._give_up(transactions)
+            await transactions._abort_block(raised)
+
+    def _give_up(self, transactions: AsyncTransactionProducer) -> None:
+        """Let the records fail that have no outcome yet."""
+        self._core.writer.abandon(
+            TransactionAbortableError(
+                f"the transaction of {transactions.transactional_id!r} is being aborted",
+                transactional_id=transactions.transactional_id,
+            )
+        )
 
     def _transactions(self) -> AsyncTransactionProducer:
         found = self._core.transactions

@@ -175,8 +175,11 @@ class Producer:
     # -- transactions ------------------------------------------------------------------------------
 
     def transaction(self) -> contextlib.AbstractContextManager[Producer]:
-        """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
-        return blocking_block(self, lambda: self._producer._transactions().can_abort)
+        """Begin a transaction, commit it at the end of the block; abort it if the block raises.
+
+        After Ctrl-C 10 s at most; see `AsyncProducer.transaction`.
+        """
+        return blocking_block(self, lambda raised: self._run(self._producer._abort_block(raised)))
 
     begin_transaction = blocking(AsyncProducer.begin_transaction)
     commit_transaction = blocking(AsyncProducer.commit_transaction)

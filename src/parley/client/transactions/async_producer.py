@@ -192,8 +192,13 @@ class AsyncTransactionProducer:
     # -- transactions ------------------------------------------------------------------------------
 
     async def begin_transaction(self) -> None:
-        """Open a transaction. The coordinator hears of it with the first rows."""
+        """Open a transaction. The coordinator hears of it with the first rows.
+
+        An abort that was cancelled, or got no answer, comes first.
+        """
         await self.start()
+        if self._txn.state is State.ABORTING:
+            await self._abort(self._cluster.deadline(), left=True)
         generation = await self._driver.generation()
         self._txn.begin(generation)
         self._writer.transaction = InTransaction(self.transactional_id, generation)
@@ -229,8 +234,12 @@ class AsyncTransactionProducer:
         await self._abort(self._cluster.deadline())
 
     def transaction(self) -> contextlib.AbstractAsyncContextManager[AsyncTransactionProducer]:
-        """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
-        return awaited_block(self, lambda: self.can_abort)
+        """Begin a transaction, commit it at the end of the block; abort it if the block raises.
+
+        A block that is cancelled waits 10 s at most for its abort; what is left of that is done by
+        the next `begin_transaction`, or by `close`.
+        """
+        return awaited_block(self, self._abort_block)
 
     @property
     def can_abort(self) -> bool:
@@ -408,11 +417,37 @@ class AsyncTransactionProducer:
         elif error.topic is not None:
             self._writer.forget_topic(error.topic)
 
-    async def _abort(self, deadline: Deadline, *, closing: bool = False) -> None:
+    async def _abort_block(self, raised: BaseException) -> None:
+        """Abort because of what a block raised, where there is something to abort.
+
+        Who cancels, as `asyncio.timeout` and Ctrl-C do, waits no longer than for `close`.
+        """
+        if not self.can_abort:
+            return
+        try:
+            deadline = self._cluster.deadline()
+            if not isinstance(raised, Exception):
+                deadline = deadline.earlier(self._cluster.now_ms(), CLOSING_TIMEOUT_MS)
+            await self._abort(deadline)
+        except KafkaError as error:
+            if self._txn.state is State.ABORTING:
+                log.warning(
+                    "the transaction of %s is not aborted yet: %s; the next begin_transaction "
+                    "aborts it first, and close tries to",
+                    self.transactional_id,
+                    error,
+                )
+
+    async def _abort(
+        self, deadline: Deadline, *, closing: bool = False, left: bool = False
+    ) -> None:
+        """Abort in turn; with `left` only what an earlier abort has left."""
         async with contextlib.AsyncExitStack() as turn:
             try:
                 async with ClockDeadline(self._cluster.clock, deadline.at_ms):
                     await turn.enter_async_context(self._ending)
+                    if left and self._txn.state is not State.ABORTING:
+                        return  # another task has ended it meanwhile
                     self._txn.abort()
                     await self._stopped(closing=closing)
             except TimeoutError:

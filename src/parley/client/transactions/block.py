@@ -1,15 +1,15 @@
 """The block of a transaction: begun before it, committed after it, aborted if it raises.
 
-One for producers that await and one for those that block, of rows and of records.
+One for producers that await and one for those that block, of rows and of records. The producer
+says how it aborts because of what a block raised: it raises nothing for that, since the error that
+led there says more.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Protocol, TypeVar
-
-from parley.errors import KafkaError
 
 
 class Awaits(Protocol):
@@ -17,7 +17,6 @@ class Awaits(Protocol):
 
     async def begin_transaction(self) -> None: ...
     async def commit_transaction(self) -> None: ...
-    async def abort_transaction(self) -> None: ...
 
 
 class Blocks(Protocol):
@@ -25,7 +24,6 @@ class Blocks(Protocol):
 
     def begin_transaction(self) -> None: ...
     def commit_transaction(self) -> None: ...
-    def abort_transaction(self) -> None: ...
 
 
 A = TypeVar("A", bound=Awaits)
@@ -33,31 +31,30 @@ B = TypeVar("B", bound=Blocks)
 
 
 @contextlib.asynccontextmanager
-async def awaited_block(producer: A, can_abort: Callable[[], bool]) -> AsyncIterator[A]:
-    """Run a block in a transaction. `can_abort` says whether there is one to abort when it raises.
-
-    Raises what the block or the calls raise; that an abort fails as well is not reported.
-    """
+async def awaited_block(
+    producer: A, abort: Callable[[BaseException], Awaitable[object]]
+) -> AsyncIterator[A]:
+    """Run a block in a transaction. `abort` gets what the block or its commit raised."""
     await producer.begin_transaction()
     try:
         yield producer
         await producer.commit_transaction()
-    except BaseException:
-        if can_abort():
-            with contextlib.suppress(KafkaError):  # the error that led here says more
-                await producer.abort_transaction()
+    except BaseException as raised:
+        await abort(raised)
         raise
 
 
 @contextlib.contextmanager
-def blocking_block(producer: B, can_abort: Callable[[], bool]) -> Iterator[B]:
+def blocking_block(producer: B, abort: Callable[[BaseException], object]) -> Iterator[B]:
     """The same as `awaited_block`, for a producer that blocks."""
-    producer.begin_transaction()
+    begun = False
     try:
+        producer.begin_transaction()
+        begun = True
         yield producer
         producer.commit_transaction()
-    except BaseException:
-        if can_abort():
-            with contextlib.suppress(KafkaError):  # the error that led here says more
-                producer.abort_transaction()
+    except BaseException as raised:
+        # Ctrl-C may come where the loop has begun it and this thread does not know yet.
+        if begun or not isinstance(raised, Exception):
+            abort(raised)
         raise

@@ -114,8 +114,11 @@ class TransactionProducer:
     abort_transaction = blocking(AsyncTransactionProducer.abort_transaction)
 
     def transaction(self) -> contextlib.AbstractContextManager[TransactionProducer]:
-        """Begin a transaction, commit it at the end of the block; abort it if the block raises."""
-        return blocking_block(self, lambda: self._producer.can_abort)
+        """Begin a transaction, commit it at the end of the block; abort it if the block raises.
+
+        After Ctrl-C 10 s at most; see `AsyncTransactionProducer.transaction`.
+        """
+        return blocking_block(self, lambda raised: self._run(self._producer._abort_block(raised)))
 
     prepare_transaction = blocking(AsyncTransactionProducer.prepare_transaction)
 
