@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow
@@ -17,8 +18,9 @@ import parley
 from parley.client import ClientOptions
 from parley.client.cluster.connecting import connect_options
 from parley.devcluster import LocalCluster, Security
-from parley.errors import AuthenticationError, ConfigError
+from parley.errors import AuthenticationError, BrokersUnreachable, ConfigError
 
+from ..support import GENEROUS_MS, GENEROUS_S, eventually
 from ..token_server import CLIENT_ID, CLIENT_SECRET, TokenServer, jwt
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -97,6 +99,29 @@ def test_a_token_file_serves_too_and_may_be_written_again(
         client.metadata()
     path.write_text(jwt(CLIENT_ID) + "\n")
     assert works(client_of(cluster, sasl__oauthbearer__token__endpoint__url=url), "by-file")
+
+
+def test_a_token_file_that_is_written_late_is_waited_for(
+    cluster: LocalCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "late.jwt"
+    brief = {"sasl__login__retry__backoff__max__ms": 0}
+    url = path.as_uri()
+    client = client_of(cluster, sasl__oauthbearer__token__endpoint__url=url, **brief)
+    with pytest.raises(BrokersUnreachable, match=f"the token file {path} cannot be read"), client:
+        pass
+    patient = client_of(
+        cluster,
+        sasl__oauthbearer__token__endpoint__url=url,
+        bootstrap__timeout__ms=GENEROUS_MS,
+        reconnect__backoff__max__ms=50,
+        **brief,
+    )
+    with ThreadPoolExecutor(1) as thread:
+        working = thread.submit(works, patient, "by-late-file")
+        eventually(lambda: f"the token file {path} cannot be read" in caplog.text)
+        path.write_text(jwt(CLIENT_ID))
+        assert working.result(GENEROUS_S)
 
 
 def test_a_wrong_secret_is_the_token_servers_refusal(cluster: LocalCluster) -> None:

@@ -6,7 +6,7 @@ import inspect
 import secrets
 
 from parley.errors import AuthenticationError, KafkaError
-from parley.net.oauth import EndpointTokens
+from parley.net.oauth import EndpointTokens, FileToken
 from parley.net.options import ConnectOptions
 from parley.protocol.sasl import MECHANISMS, ClientCredentials, ClientMechanism
 from parley.protocol.sasl.base import NO_SECRET
@@ -42,7 +42,7 @@ def wants_token(options: ConnectOptions) -> bool:
 def awaited_token(options: ConnectOptions) -> str:
     """Return who has not given the token of a login, and what was wrong before."""
     provider = options.sasl_token_provider
-    if isinstance(provider, EndpointTokens):
+    if isinstance(provider, EndpointTokens | FileToken):
         return provider.waiting
     return "sasl_oauth_token_provider has not returned"
 

@@ -16,7 +16,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +24,7 @@ from pathlib import Path
 from urllib.parse import quote_plus, urlsplit
 
 from parley.errors import AuthenticationError, ConfigError, NetworkError
+from parley.net.failures import TOKEN
 from parley.net.http_client import connection_to, in_thread, read_bounded
 from parley.net.options import TokenProvider
 from parley.net.shared import outcome, result_of
@@ -201,31 +202,66 @@ class FunctionTokens:
         return await given if inspect.isawaitable(given) else given
 
 
-@dataclass(frozen=True, slots=True)
 class FileToken:
     """A token provider that reads a file at every login: who renews a token writes the file.
 
-    Raises AuthenticationError, without the file's text, where there is no token in it.
+    One that cannot be read, or is empty, may be about to be written: it is read again, with growing
+    pauses, as an endpoint is asked again. Then `await token()` raises NetworkError, which may pass,
+    and AuthenticationError where what the file holds is no token. Neither shows the file's text.
     """
 
-    path: Path
+    def __init__(
+        self,
+        path: Path,
+        retry_backoff_ms: int = DEFAULT_BACKOFF_MS,
+        retry_backoff_max_ms: int = DEFAULT_BACKOFF_MAX_MS,
+        *,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.path = path
+        self._backoff_ms, self._backoff_max_ms = retry_backoff_ms, retry_backoff_max_ms
+        self._pause = pause
+        self._trouble: NetworkError | None = None
+
+    @property
+    def waiting(self) -> str:
+        """What to say of a login that waits for this file."""
+        if self._trouble is not None:
+            return f"{self._trouble}; it is read again"
+        return f"the token file {self.path} is being read"
 
     async def __call__(self) -> Secret:
         """Return what the file says now, without white space around it."""
-        return await asyncio.to_thread(self._read)
+        backoff_ms, paused_ms = float(self._backoff_ms), 0.0
+        while True:
+            try:
+                token = await asyncio.to_thread(self._read)
+            except NetworkError as error:
+                self._trouble = error
+                if paused_ms + backoff_ms > self._backoff_max_ms:
+                    raise
+            else:
+                self._trouble = None
+                return token
+            await self._pause(backoff_ms / 1000)
+            paused_ms += backoff_ms
+            backoff_ms = max(1.0, backoff_ms) * 2
 
     def _read(self) -> Secret:
         try:
             with self.path.open("rb") as file:
                 text = file.read(MAX_ANSWER_BYTES + 1)
         except OSError as error:
-            raise AuthenticationError(
-                f"the token file {self.path} cannot be read: {error.strerror}"
+            raise NetworkError(
+                f"the token file {self.path} cannot be read: {error.strerror}", stage=TOKEN
             ) from None
         token = text.strip()
-        if not token or len(text) > MAX_ANSWER_BYTES or not token.isascii():
-            problem = "holds no token" if not token else "is not a token: too long, or not ASCII"
-            raise AuthenticationError(f"the token file {self.path} {problem}")
+        if not token:
+            raise NetworkError(f"the token file {self.path} holds no token", stage=TOKEN)
+        if len(text) > MAX_ANSWER_BYTES or not token.isascii():
+            raise AuthenticationError(
+                f"the token file {self.path} is not a token: too long, or not ASCII"
+            )
         return Secret(token.decode("ascii"))
 
 

@@ -256,15 +256,38 @@ async def test_a_token_file_is_read_at_each_login(tmp_path: Path) -> None:
     assert (await source()).reveal() == "second"
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b" \n", "tökén".encode(), b"x" * (MAX_ANSWER_BYTES + 1), None]
-)
-async def test_a_file_without_a_token_is_named(tmp_path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize("content", ["tökén".encode(), b"x" * (MAX_ANSWER_BYTES + 1)])
+async def test_a_file_that_holds_something_else_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "token"
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(content)
     with pytest.raises(AuthenticationError, match=str(path)):
         await FileToken(path)()
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", None])
+@pytest.mark.parametrize("written", [True, False])
+async def test_a_file_without_a_token_is_read_again_for_a_while(
+    tmp_path: Path, content: bytes | None, *, written: bool
+) -> None:
+    path, pauses_s = tmp_path / "token", list[float]()
+    if content is not None:
+        path.write_bytes(content)
+
+    async def pause(seconds: float) -> None:
+        pauses_s.append(seconds)
+        assert str(path) in source.waiting
+        if written and len(pauses_s) == 3:
+            path.write_text("token")
+
+    source = FileToken(path, 100, 2_000, pause=pause)
+    if written:
+        assert (await source()).reveal() == "token"
+        assert pauses_s == [0.1, 0.2, 0.4]
+    else:
+        with pytest.raises(NetworkError, match=str(path)) as caught:
+            await source()
+        assert caught.value.stage == "token"
+        assert pauses_s == [0.1, 0.2, 0.4, 0.8]
 
 
 def assert_clean(error: KafkaError) -> None:

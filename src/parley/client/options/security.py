@@ -108,12 +108,15 @@ class SecurityOptions(OptionSet):
     )
     sasl_login_retry_backoff_ms: int = option(
         100,
-        "first pause before the token endpoint is asked again; it doubles",
+        "first pause before the token endpoint is asked, or the file is read, again; it doubles",
         low=0,
         high=2**31 - 1,
     )
     sasl_login_retry_backoff_max_ms: int = option(
-        10_000, "how long the token endpoint is asked again", low=0, high=2**31 - 1
+        10_000,
+        "how long the token endpoint is asked, or the file is read, again",
+        low=0,
+        high=2**31 - 1,
     )
     sasl_jaas_config: Secret | None = option(
         None,

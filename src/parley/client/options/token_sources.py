@@ -66,7 +66,11 @@ def _from_url(
             raise ConfigError(
                 "sasl_oauthbearer_token_endpoint_url names no file of this machine: file:///PATH"
             )
-        return FileToken(Path(unquote(parts.path)))
+        return FileToken(
+            Path(unquote(parts.path)),
+            options.sasl_login_retry_backoff_ms,
+            options.sasl_login_retry_backoff_max_ms,
+        )
     client_id = options.sasl_oauthbearer_client_credentials_client_id or jaas.client_id
     secret = options.sasl_oauthbearer_client_credentials_client_secret or jaas.client_secret
     if client_id is None or secret is None:
