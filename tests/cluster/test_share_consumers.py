@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -259,15 +259,93 @@ def test_the_blocking_callback_is_called_in_the_thread_that_polls(cluster: Local
     with ShareConsumer(
         bootstrap_servers=cluster.bootstrap_servers, group_id=GROUP, **EXPLICIT
     ) as consumer:
-        consumer.set_acknowledgement_commit_callback(
-            lambda offsets, error: heard.append((len(offsets[TP]), threading.current_thread()))
-        )
+
+        def callback(offsets: dict[TopicPartition, tuple[int, ...]], error: object) -> None:
+            consumer.commit()  # waits for no callback: this is one
+            heard.append((len(offsets[TP]), threading.current_thread()))
+
+        consumer.set_acknowledgement_commit_callback(callback)
         consumer.subscribe([TOPIC])
         (records,) = consumer.getmany(timeout_ms=GENEROUS_MS).values()
         for record in records:
             consumer.acknowledge(record)
         consumer.commit()
     assert heard == [(10, threading.current_thread())]
+
+
+@pytest.mark.parametrize("mode", [{}, EXPLICIT], ids=["implicit", "explicit"])
+def test_what_an_interrupted_poll_was_given_comes_again_and_is_not_accepted(
+    cluster: LocalCluster, mode: dict[str, str]
+) -> None:
+    with ShareConsumer(
+        bootstrap_servers=cluster.bootstrap_servers, group_id=GROUP, **mode
+    ) as consumer:
+        consumer.subscribe([TOPIC])
+        (first,) = consumer.getmany(timeout_ms=GENEROUS_MS, max_records=3).values()
+        for record in first if mode else ():
+            consumer.acknowledge(record)
+        wait_for = consumer._caller.wait_for
+
+        def interrupted(*arguments: Any) -> None:
+            consumer._caller.wait_for = wait_for  # type: ignore[method-assign]
+            wait_for(*arguments)
+            raise KeyboardInterrupt
+
+        def interrupt(poll: Callable[[], object]) -> None:
+            consumer._caller.wait_for = interrupted  # type: ignore[method-assign]
+            with pytest.raises(KeyboardInterrupt):
+                poll()
+
+        interrupt(lambda: consumer.getmany(timeout_ms=GENEROUS_MS, max_records=2))
+        interrupt(consumer.getone)
+        interrupt(consumer.health)  # no poll: nothing comes again
+        (again,) = consumer.getmany(timeout_ms=GENEROUS_MS, max_records=4).values()
+        assert seen(again) == [(at, 1) for at in range(3, 7)]
+        for record in again if mode else ():
+            consumer.acknowledge(record)
+        interrupt(lambda: next(consumer.batches()))
+        found = next(consumer.batches())
+        assert found.batch.column("offset").to_pylist() == [7, 8, 9]
+        assert consumer.health().unacknowledged == 3
+    write(cluster, 1)
+    with ShareConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=GROUP) as consumer:
+        consumer.subscribe([TOPIC])
+        (rest,) = consumer.getmany(timeout_ms=GENEROUS_MS).values()
+        assert seen(rest) == [(7, 2), (8, 2), (9, 2), (10, 1)]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_cancelled_poll_drops_nothing_that_the_callback_is_to_hear(
+    cluster: LocalCluster, *, begun: bool
+) -> None:
+    heard: list[tuple[int, ...]] = []
+    entered, go = asyncio.Event(), asyncio.Event()
+
+    async def callback(offsets: dict[TopicPartition, tuple[int, ...]], error: object) -> None:
+        entered.set()
+        await go.wait()
+        await consumer.commit()  # waits for no callback: this is one
+        heard.append(offsets[TP])
+
+    async with member(cluster, **EXPLICIT) as consumer:
+        consumer.set_acknowledgement_commit_callback(callback)
+        exchange = consumer._core._exchange
+        for record in await some(consumer):
+            consumer.acknowledge(record)
+            consumer.commit_async()
+            await eventually_async(lambda: not exchange.acknowledging)
+        assert len(exchange.outcomes) == 10
+        polling = asyncio.ensure_future(consumer.getmany(timeout_ms=GENEROUS_MS))
+        if begun:
+            await entered.wait()
+        else:
+            await asyncio.sleep(0)
+        polling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await polling
+        go.set()
+        assert await consumer.getmany() == {}
+    assert heard == [(at,) for at in range(10)]
 
 
 @pytest.mark.parametrize("release", ["0.9", "2.4", "4.0"])

@@ -4,10 +4,13 @@ and what it could not read.
 
 from __future__ import annotations
 
+import asyncio
 import struct
 
+import pytest
+
 from parley.arrow import RECORD_SCHEMA
-from parley.client.consumer.records import ConsumerRecord
+from parley.client.consumer.records import CompletedFetch, ConsumerRecord
 from parley.client.group.share.acquired import AcquiredRange
 from parley.client.group.share.book import GAP, AcknowledgeType, Grant
 from parley.client.share.fetched import SharedFetch
@@ -129,3 +132,39 @@ async def test_what_waits_behind_a_record_that_cannot_be_deserialized_is_given_b
     ways = dict(fetch.given_up())
     assert sorted(ways[RELEASE]) == [(3, 3), (4, 4)]
     assert not ways[GAP]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("rows", [True, False])
+async def test_decoding_that_fails_is_tried_again_and_has_lost_nothing(
+    monkeypatch: pytest.MonkeyPatch, *, cancelled: bool, rows: bool
+) -> None:
+    fetch = fetched(batch(0, 3) + batch(5, 3), (1, 6, 2))
+    fill = fetch.fill if rows else fetch.fill_batch
+    where, step = (CompletedFetch, "_records") if rows else (SharedFetch, "_of_this_member")
+    real = getattr(where, step)
+
+    def exhausted(*arguments: object) -> None:
+        real(*arguments)
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, step, exhausted)
+        filling = asyncio.ensure_future(fill())
+        await asyncio.sleep(0)
+        if cancelled:
+            filling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await filling
+        with pytest.raises(MemoryError):
+            await (fill() if cancelled else filling)
+    if rows:
+        found = [(row.offset, row.delivery_count) for row in await taken(fetch)]
+    else:
+        found = []
+        await fetch.fill_batch()
+        while (made := fetch.take_batch()) is not None:
+            found += zip(*(made.column(name).to_pylist() for name in COLUMNS[::2]), strict=True)
+            await fetch.fill_batch()
+    assert found == [(1, 2), (2, 2), (5, 2), (6, 2)]
+    assert fetch.settled() == [(GAP, [(3, 4)]), (RELEASE, [])]

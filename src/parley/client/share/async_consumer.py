@@ -16,9 +16,10 @@ from parley.client.options import arguments
 from parley.client.options.client_options import ClientOptions, shown_client
 from parley.client.options.fields import split_named
 from parley.client.results import AcquiredBatch
-from parley.client.share.core import AcknowledgementCallback, ShareCore, ShareGroupHealth
+from parley.client.share.core import ShareCore, ShareGroupHealth
 from parley.client.share.option_values import ShareConsumerClientOptionValues
 from parley.client.share.options import ShareConsumerOptions
+from parley.client.share.reporting import AcknowledgementCallback
 from parley.errors import ConfigError
 from parley.types import Names, TopicPartition, shown
 
@@ -229,7 +230,7 @@ class AsyncShareConsumer:
         Without one, failures that no `commit` raises are logged.
         """
         arguments.listener("callback", callback)
-        self._core.callback = callback
+        self._core.reporting.callback = callback
 
     @property
     def acquisition_lock_timeout_ms(self) -> int | None:

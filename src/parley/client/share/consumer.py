@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar, Unpack, overload
 
@@ -16,7 +17,7 @@ from parley.client.options.client_options import shown_client
 from parley.client.results import AcquiredBatch
 from parley.client.share.async_consumer import AsyncShareConsumer
 from parley.client.share.option_values import ShareConsumerClientOptionValues
-from parley.errors import LocalProtocolError
+from parley.errors import KafkaError, LocalProtocolError
 from parley.net.blocking import Work, blocking, in_loop
 from parley.types import Names, TopicPartition
 
@@ -41,7 +42,7 @@ class ShareConsumer:
     def __init__(self, **named: Unpack[ShareConsumerClientOptionValues]) -> None:
         self._consumer = AsyncShareConsumer(**named)
         self._caller = CallerThread()
-        self._consumer._core.call_listener = self._caller.call
+        self._consumer._core.reporting.call_listener = self._caller.call
         self._pid = os.getpid()
 
     def __repr__(self) -> str:
@@ -55,7 +56,21 @@ class ShareConsumer:
             raise LocalProtocolError(
                 "this consumer was made in another process; make a new one after a fork"
             )
-        return self._caller.wait_for(shared_loop(), work)
+        polls = self._consumer._core.polls
+        try:
+            return self._caller.wait_for(shared_loop(), work)
+        except BaseException:
+            self._take_back(polls)
+            raise
+
+    def _take_back(self, polls: int) -> None:
+        """Have a poll's records again that Ctrl-C came in front of: nobody else gets them."""
+
+        async def in_loop() -> None:
+            self._consumer._core.take_back(polls)
+
+        with suppress(KafkaError):  # what interrupted the call is the error
+            shared_loop().call(in_loop())
 
     def _async(self) -> AsyncShareConsumer:
         return self._consumer

@@ -6,12 +6,12 @@
    unless the work on as many took more than half of a lock: less than the other half would be left.
 3. What is acknowledged goes with the next request for records; apart from it at most once in a
    while, so that reading record by record costs no request for each.
-4. Callbacks and errors of acknowledgements come out in calls of the application, nowhere else.
+4. Callbacks and errors of acknowledgements come out in calls of the application, nowhere else
+   (`reporting`).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeVar
 
@@ -20,11 +20,10 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_any
 from parley.client.consumer.closing import not_running
-from parley.client.consumer.listener import CallListener, call_here
 from parley.client.group.bell import Bell
 from parley.client.group.modern.member import new_member_id
 from parley.client.group.pace import Pace
-from parley.client.group.share.book import AcknowledgeType, Book, Outcome
+from parley.client.group.share.book import AcknowledgeType, Book
 from parley.client.group.share.heartbeat import ShareStanding
 from parley.client.group.share.member import ShareMember
 from parley.client.results import AcquiredBatch
@@ -32,10 +31,10 @@ from parley.client.share.exchange import ShareExchange
 from parley.client.share.fetched import Row
 from parley.client.share.hand_out import HandOut, Rows
 from parley.client.share.options import ShareConsumerOptions
+from parley.client.share.reporting import Reporting
 from parley.errors import (
     CommitFailedError,
     ConfigError,
-    KafkaError,
     LocalProtocolError,
     RequestTimedOut,
 )
@@ -43,11 +42,7 @@ from parley.net import BrokerConnection
 from parley.types import TopicPartition
 from parley.versions import Feature
 
-log = logging.getLogger("parley.client")
 Found = TypeVar("Found")
-Offsets = dict[TopicPartition, tuple[int, ...]]
-AcknowledgementCallback = Callable[[Offsets, KafkaError | None], Awaitable[None] | None]
-"""Called with offsets that brokers have taken note of, or with the error that they failed with."""
 HEARTBEAT_MS, SESSION_MS = 5_000, 45_000
 """Until the coordinator has said its own interval; brokers decide how long a session lasts."""
 ACKNOWLEDGE_EVERY_MS = 1_000
@@ -79,8 +74,7 @@ class ShareCore:
         if not options.group_id:
             raise ConfigError("a share consumer needs a group_id")
         self.client, self.options = client, options
-        self.call_listener: CallListener = call_here
-        self.callback: AcknowledgementCallback | None = None
+        self.reporting = Reporting()
         self.book: Book[Row] = Book()
         self._who = ShareStanding(options.group_id, new_member_id(), options.client_rack)
         self._pace = Pace(HEARTBEAT_MS, SESSION_MS, options.max_poll_interval_ms)
@@ -94,6 +88,8 @@ class ShareCore:
         """Whether records are asked for: until a broker has given some."""
         self._committing = False
         self._closed = False
+        self.polls = 0
+        """How many polls have handed something out."""
 
     # -- life -------------------------------------------------------------------------------------
 
@@ -225,6 +221,7 @@ class ShareCore:
                 self._pump(fetching=False)
                 found = await take()
                 if found:
+                    self.polls += 1
                     self._acquire_ahead()
                     return found
                 self._asking = True
@@ -234,6 +231,13 @@ class ShareCore:
         finally:
             self._returned_ms = self.cluster.now_ms()
             self._member.poll_ends()
+
+    def take_back(self, polls: int) -> None:
+        """Hand out again what came of a poll after so many: its caller was interrupted and did not
+        get it.
+        """
+        if self.polls > polls:
+            self.book.take_back()
 
     def _previous_done(self) -> None:
         if not self.options.explicit:
@@ -351,28 +355,5 @@ class ShareCore:
             raise CommitFailedError("records were not acknowledged", failures)
 
     async def _report(self, *, raised: bool = False) -> None:
-        """Call the callback with what came of acknowledgements; without one, log what failed."""
-        if self._cluster is None:
-            return
-        outcomes, self._exchange.outcomes = self._exchange.outcomes, []
-        failed: Exception | None = None
-        for one in outcomes:
-            if self.callback is not None:
-                failed = await self._call(self.callback, one) or failed
-            elif one.error is not None and not raised:
-                count = len(one.offsets)
-                log.warning(
-                    "%s: %d records were not acknowledged: %s", one.partition, count, one.error
-                )
-        if failed is not None:
-            raise failed
-
-    async def _call(self, callback: AcknowledgementCallback, found: Outcome) -> Exception | None:
-        """Call the callback; return what it raised: all others are to be called first."""
-        try:
-            await self.call_listener(
-                lambda: callback({found.partition: found.offsets}, found.error)
-            )
-        except Exception as error:
-            return error
-        return None
+        if self._cluster is not None:
+            await self.reporting.report(self._exchange.outcomes, raised=raised)

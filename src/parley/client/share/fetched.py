@@ -94,12 +94,26 @@ class SharedFetch:
             await self._in_thread(self._fill_batch)
 
     async def _in_thread(self, decode: Callable[[], None]) -> None:
-        if self._filling is not None:  # of a poll that was cancelled
-            await asyncio.shield(self._filling)
+        if self._filling is not None:
+            await self._filled(self._filling)  # of a poll that was cancelled
         if not self._completed.done:
-            self._filling = asyncio.ensure_future(asyncio.to_thread(decode))
-            await asyncio.shield(self._filling)
-        self._filling = None
+            self._filling = asyncio.ensure_future(asyncio.to_thread(self._decode, decode))
+            await self._filled(self._filling)
+
+    async def _filled(self, filling: asyncio.Future[None]) -> None:
+        try:
+            await asyncio.shield(filling)
+        finally:
+            if filling.done():
+                self._filling = None
+
+    def _decode(self, decode: Callable[[], None]) -> None:
+        try:
+            decode()
+        except BaseException:  # what was decoded and met is not taken: it comes again
+            self._batch = None
+            self._acquired.meet_again(self._completed.position)
+            raise
 
     def _fill_rows(self) -> None:
         self._decode_by(rows=True)

@@ -90,6 +90,13 @@ class Book(Generic[Record]):
         self._renewed.pop(key, None)  # it was delivered again: what was before is over
         self._marked.pop(key, None)
 
+    def take_back(self) -> None:
+        """Take note that the application did not get what it has said nothing of: it comes again,
+        first of all, as what was renewed does.
+        """
+        self._renewed = {**self._handed, **self._renewed}
+        self._handed.clear()
+
     def take_renewed(
         self, most: int, wanted: Callable[[Record], bool] | None = None
     ) -> list[tuple[TopicPartition, Record]]:
