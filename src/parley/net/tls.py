@@ -22,6 +22,8 @@ from parley.types import Secret
 _log = logging.getLogger("parley.net")
 
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_ANOTHER_KEY = "KEY_VALUES_MISMATCH"
+"""OpenSSL's reason for a key that was read, and is not the certificate's."""
 _JKS, _PKCS12 = b"\xfe\xed\xfe\xed", b"\x30\x82"
 
 
@@ -182,20 +184,26 @@ def _load_own(
         else "ssl_keystore_certificate_chain"
     )
     its_key = "its key" if key is None else f'ssl_keyfile="{key}"'
-    missing = False
+    asked = False
 
     def password() -> str:
-        nonlocal missing
-        missing = options.ssl_key_password is None
-        return "" if missing else Secret(options.ssl_key_password or "").reveal()
+        nonlocal asked
+        asked = True
+        return Secret(options.ssl_key_password or "").reveal()
 
     try:
         context.load_cert_chain(certificate, key, password)
     except (OSError, ssl.SSLError, ValueError) as error:
-        if missing:
+        if asked and options.ssl_key_password is None:
             raise ConfigError(
                 f"the private key of {name} has a password; give it as ssl_password"
             ) from None
+        if asked and isinstance(error, ssl.SSLError) and error.reason != _ANOTHER_KEY:
+            # what OpenSSL says of it ("PEM lib") would mean nothing to anybody
+            where = "ssl_keystore_key" if options.ssl_keystore_key is not None else name
+            raise ConfigError(
+                f"ssl_password does not open the private key of {where if key is None else its_key}"
+            ) from error
         hint = _store_hint(certificate)
         raise ConfigError(f"{name} or {its_key} cannot be used ({_text(error)}){hint}") from error
 

@@ -11,6 +11,12 @@ from typing import Any
 
 import pytest
 import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from parley.client.cluster.connecting import connect_options
 from parley.client.options.client_options import ClientOptions
@@ -273,20 +279,16 @@ class TestPem:
         assert context.check_hostname
         assert context.minimum_version == ssl.TLSVersion.TLSv1_2
 
-    def test_a_locked_key_asks_nobody(self, tmp_path: Path) -> None:
-        from cryptography.hazmat.primitives.serialization import (
-            BestAvailableEncryption,
-            Encoding,
-            PrivateFormat,
-            load_pem_private_key,
+    def locked(self, form: PrivateFormat, key: trustme.Blob) -> bytes:
+        return load_pem_private_key(key.bytes(), None).private_bytes(
+            Encoding.PEM, form, BestAvailableEncryption(CANARY.encode())
         )
 
-        key = load_pem_private_key(self.own.private_key_pem.bytes(), None)
-        locked = key.private_bytes(
-            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(CANARY.encode())
-        )
+    @pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
+    def test_a_locked_key_asks_nobody(self, tmp_path: Path, form: PrivateFormat) -> None:
         file = tmp_path / "own.pem"
-        file.write_bytes(self.own.cert_chain_pems[0].bytes() + locked)
+        chain = self.own.cert_chain_pems[0].bytes()
+        file.write_bytes(chain + self.locked(form, self.own.private_key_pem))
         files = {
             "security__protocol": "SSL",
             "ssl__keystore__location": str(file),
@@ -295,9 +297,28 @@ class TestPem:
         assert client_tls(of(**files, ssl__key__password=CANARY)) is not None
         with pytest.raises(ConfigError, match="has a password; give it as ssl_password"):
             client_tls(of(**files))
-        with pytest.raises(ConfigError, match="cannot be used") as caught:
+        with pytest.raises(ConfigError, match="ssl_password does not open") as caught:
             client_tls(of(**files, ssl__key__password=f"not-{CANARY}"))
+        assert f'ssl_certfile="{file}"' in str(caught.value)
         assert CANARY not in str(caught.value)
+        file.write_bytes(chain + self.locked(form, self.ca.issue_cert("other").private_key_pem))
+        with pytest.raises(ConfigError, match=r"(?i)key.values.mismatch"):
+            client_tls(of(**files, ssl__key__password=CANARY))
+
+    def test_the_option_with_a_locked_key_is_named(self, tmp_path: Path) -> None:
+        chain, key = self.own.cert_chain_pems[0], tmp_path / "key.pem"
+        key.write_bytes(self.locked(PrivateFormat.PKCS8, self.own.private_key_pem))
+        chain.write_to_path(str(tmp_path / "chain.pem"))
+        wrong = {"security__protocol": "SSL", "ssl__key__password": "not it"}
+        text = {
+            "ssl__keystore__certificate__chain": chain.bytes().decode(),
+            "ssl__keystore__key": key.read_text(),
+        }
+        with pytest.raises(ConfigError, match="does not open the private key of ssl_keystore_key"):
+            client_tls(of(**wrong, **text))
+        files = {"ssl_certfile": str(tmp_path / "chain.pem"), "ssl_keyfile": str(key)}
+        with pytest.raises(ConfigError, match=f'private key of ssl_keyfile="{key}"'):
+            client_tls(of(**wrong, **files))
 
     def test_a_key_store_of_java_gets_a_remedy(self, tmp_path: Path) -> None:
         file = tmp_path / "store.jks"
