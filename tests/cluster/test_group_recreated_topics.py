@@ -14,6 +14,7 @@ from parley.client import (
     Consumer,
     ConsumerRebalanceListener,
     ConsumerRecord,
+    OffsetAndMetadata,
     TopicPartition,
 )
 from parley.client.fetch.positions import Cause
@@ -106,6 +107,45 @@ def test_an_offset_that_is_committed_too_late_is_found_out(how: str) -> None:
             listener.consumer = consumer
             consumer.subscribe(["t"], listener=listener)
             read_both(cluster, consumer, 2 * OLD)
+
+
+def test_what_was_committed_before_a_topic_was_created_again_stands_in_the_way_of_no_commit() -> (
+    None
+):
+    """Its epochs were higher: the new one's begin again."""
+    with LocalCluster(brokers=3, release="4.3") as cluster:
+        cluster.create_topic("t", partitions=1, replication_factor=3)
+        for leader in (2, 3, 1, 2):
+            cluster.move_leader("t", 0, leader)
+        produce(cluster, "old", OLD)
+        with member(cluster, auto_offset_reset="earliest") as consumer:
+            consumer.subscribe(["t"])
+            take(consumer, OLD)
+            consumer.unsubscribe()
+            cluster.scenes.recreate_topic("t")
+            produce(cluster, "new", 2 * OLD)
+            with Client(bootstrap_servers=cluster.bootstrap_servers) as client:
+                client.alter_group_offsets("g", {TP: OffsetAndMetadata(OLD + 5)})
+                consumer.subscribe(["t"])
+                assert take(consumer, OLD - 5)[0].offset == OLD + 5
+                consumer.unsubscribe()
+                assert client.committed_offsets("g", [TP])[TP] == OffsetAndMetadata(2 * OLD, "", 0)
+
+
+def test_a_position_that_was_committed_before_is_committed_where_others_went_back() -> None:
+    with LocalCluster(brokers=1) as cluster:
+        cluster.create_topic("t", partitions=1)
+        produce(cluster, "old", OLD)
+        with (
+            Client(bootstrap_servers=cluster.bootstrap_servers) as client,
+            member(cluster, auto_offset_reset="earliest") as consumer,
+        ):
+            for begins in (0, 2):
+                consumer.subscribe(["t"])
+                assert take(consumer, OLD - begins)[0].offset == begins
+                consumer.unsubscribe()
+                assert client.committed_offsets("g", [TP])[TP] == OffsetAndMetadata(OLD, "", 0)
+                client.alter_group_offsets("g", {TP: OffsetAndMetadata(2)})
 
 
 def test_the_policy_latest_does_not_pass_over_a_topic_created_again() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from parley.client import AsyncConsumer, OffsetAndMetadata, TopicPartition
 from parley.client.consumer.assignment import Assignment
 from parley.client.fetch.positions import Cause
 from parley.client.fetch.recreation import Incarnation
+from parley.errors import DataLossError
 
 TP = TopicPartition("a", 0)
 OLD, NEW, OLDER = b"o" * 16, b"n" * 16, b"b" * 16
@@ -94,3 +97,33 @@ def test_a_position_of_a_topic_that_is_gone_is_not_committed() -> None:
     assert assigned.consumed() == {}
     part.positions.reset_to(part.positions.reset, 0)
     assert assigned.consumed() == {TP: OffsetAndMetadata(0)}
+
+
+async def test_a_commit_under_way_says_nothing_of_a_history_that_began_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its answer would have every commit of the new topic refused, whose epochs begin again."""
+    answered, other = asyncio.Event(), TopicPartition("a", 1)
+
+    async def committing(*_: object, **__: object) -> frozenset[TopicPartition]:
+        await answered.wait()
+        return frozenset()
+
+    monkeypatch.setattr("parley.client.consumer.commits.group_offsets.commit_offsets", committing)
+    core = AsyncConsumer(bootstrap_servers="localhost:9", group_id="g")._core
+    cluster = core.client._make()
+    core.group.start(cluster)
+    old, new = OffsetAndMetadata(10, "", 3), OffsetAndMetadata(12, "", 0)
+    under_way = asyncio.ensure_future(core.group.commit({TP: old, other: old}))
+    await asyncio.sleep(0)
+    core.group.history_changed(TP)
+    answered.set()
+    await under_way
+    assert (core.group.committed_here(TP), core.group.committed_here(other)) == (None, old)
+    await core.group.commit({TP: new})
+    with pytest.raises(DataLossError):
+        await core.group.commit({other: new})
+    core.read([other])  # it was not held meanwhile
+    assert core.group.committed_here(other) == old
+    await core.group.commit({other: new})
+    await cluster.close()

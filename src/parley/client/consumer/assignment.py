@@ -21,7 +21,10 @@ from parley.types import OffsetAndMetadata, TopicPartition
 class Assignment:
     """What a consumer reads. Belongs to the event loop."""
 
-    def __init__(self, options: ConsumerOptions, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, options: ConsumerOptions, on_change: Callable[[Collection[TopicPartition]], None]
+    ) -> None:
+        """`on_change` gets the partitions that are new."""
         self._options, self._on_change = options, on_change
         self.states: dict[TopicPartition, PartitionFetch] = {}
         """The partitions that have a state: all of them, while no listener runs."""
@@ -81,7 +84,7 @@ class Assignment:
             for tp in partitions
         }
         self._unplaced = list(self.states.values())
-        self._on_change()
+        self._on_change(self.states.keys() - kept.keys())
 
     # -- looking at it -----------------------------------------------------------------------------
 

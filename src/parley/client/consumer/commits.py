@@ -66,6 +66,13 @@ class Commits:
         self._cluster, self.group_id, self._committer = cluster, group_id, committer
         self._interval_ms = interval_ms
         self._last: dict[TopicPartition, OffsetAndMetadata] = {}
+        """What a commit is compared with: of partitions as they are held now, and of their topics
+        as they are.
+        """
+        self._here: dict[TopicPartition, OffsetAndMetadata] = {}
+        """What was committed last, as long as the topic is the same."""
+        self._incomparable: set[TopicPartition] = set()
+        """Of what the commit under way says nothing that later ones could be compared with."""
         self._left_out: frozenset[TopicPartition] = frozenset()
         """What the last automatic commit was not taken for."""
         self._order = asyncio.Lock()
@@ -82,6 +89,7 @@ class Commits:
         """Commit offsets; return the partitions that an automatic commit left out."""
         deadline = deadline or self._cluster.deadline()
         await self._turn(deadline)
+        self._incomparable.clear()
         try:
             for tp, offset in wanted.items():
                 refuse_other_history(tp, offset, self._last.get(tp))
@@ -89,7 +97,11 @@ class Commits:
             while (gone := await self._committed(wanted, deadline, automatic=automatic)) is None:
                 await self._cluster.clock.sleep_ms(EPOCH_BACKOFF_MS)
                 refuse_given_up(self.group_id, (held & wanted.keys()) - self._committer.held())
-            self._last |= {tp: at for tp, at in wanted.items() if tp not in gone}
+            known = {
+                tp: at for tp, at in wanted.items() if not (tp in gone or tp in self._incomparable)
+            }
+            self._last |= known
+            self._here |= known
             return gone
         finally:
             self._order.release()
@@ -133,11 +145,20 @@ class Commits:
 
     def forget(self, tp: TopicPartition) -> None:
         """Compare the next commit of a partition with none before: its history is another."""
-        self._last.pop(tp, None)
+        self._here.pop(tp, None)
+        self.taken([tp])
+
+    def taken(self, partitions: Collection[TopicPartition]) -> None:
+        """Compare the next commit of partitions with none before: they were not held meanwhile, so
+        that others may have committed something else, and of another topic.
+        """
+        for tp in partitions:
+            self._last.pop(tp, None)
+        self._incomparable.update(partitions)
 
     def last(self, tp: TopicPartition) -> OffsetAndMetadata | None:
-        """Return what was committed last for a partition."""
-        return self._last.get(tp)
+        """Return what was committed last for a partition, held or not."""
+        return self._here.get(tp)
 
     # -- regular commits ---------------------------------------------------------------------------
 

@@ -138,8 +138,9 @@ class ConsumerCore:
         if not held:
             self._place()
 
-    def _reads_others(self) -> None:
+    def _reads_others(self, new: Collection[TopicPartition]) -> None:
         states = self._assigned.states
+        self.group.taken(new)
         self.stock.keep(states)
         if self._fetch is not None:
             self._fetch.replace(states)

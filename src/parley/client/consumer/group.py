@@ -210,6 +210,11 @@ class ConsumerGroup:
         if self._commits is not None:
             self._commits.forget(tp)
 
+    def taken(self, partitions: Collection[TopicPartition]) -> None:
+        """Compare the next commit of these with none before: they were not read until now."""
+        if self._commits is not None:
+            self._commits.taken(partitions)
+
     def may_commit(self) -> ConsumerGroupMetadata:
         """Return as whom to commit: as a member, or where partitions are assigned
         by hand as an outsider.
