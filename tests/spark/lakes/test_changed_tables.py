@@ -29,9 +29,14 @@ def _written(table: Path, batches: int = 4, **more: Any) -> Query:
     return query
 
 
-def _nothing(table: Path) -> None:
-    """Make a version without rows, as another writer."""
+def _nothing(table: Path, *, silent: bool = False) -> None:
+    """Make a version without rows, as another writer; one that is silent says nothing of it."""
     handle = DeltaTable(table)
+    if silent:
+        action = {"txn": {"appId": "other", "version": 1}}
+        log = table / "_delta_log" / f"{handle.version() + 1:020}.json"
+        log.write_text(json.dumps(action))
+        return
     handle.create_write_transaction([], "append", handle.schema(), [])
 
 
@@ -40,8 +45,8 @@ def _nothing(table: Path) -> None:
 def test_a_restored_table_is_found_out(tmp_path: Path, others: int, batch: int) -> None:
     query = _written(tmp_path / "table")
     DeltaTable(query.table).restore(1)
-    for _ in range(others):
-        _nothing(query.table)
+    for number in range(others):
+        _nothing(query.table, silent=number > 0)
     for _ in range(2):
         with pytest.raises(DataLossError, match=r"remembers batch 3 of .* restored to version 1"):
             query.run(batch, BATCHES[batch])

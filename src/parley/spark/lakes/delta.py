@@ -128,7 +128,8 @@ class DeltaLake(Lake["DeltaTable"]):
 
     def _check_restores(self, table: DeltaTable, what: BatchOfQuery, newest: int) -> None:
         """Raise DataLossError where rows of the query's newest batch are not in the table."""
-        back = taken_back(table.history, BatchOfQuery(what.query, newest))
+        wrote = BatchOfQuery(what.query, newest)
+        back = taken_back(table.history, table.version() + 1, wrote)
         if back is not None:
             lost = DataLossError(
                 f"the table {self._where} remembers batch {newest} of query {what.query}, but was "

@@ -38,20 +38,20 @@ class _Back:
         return f"the time {self.time}" if self.version is None else f"version {self.version}"
 
 
-def taken_back(history: History, what: BatchOfQuery) -> str | None:
+def taken_back(history: History, versions: int, what: BatchOfQuery) -> str | None:
     """Return which version was restored that is older than a batch, as a text; None where the
-    batch's rows were not taken back, or the log does not go back to it any more.
+    batch's rows were not taken back, or the log does not go back to it any more. `versions` is how
+    many the table has: of some of them the log may say nothing.
 
     >>> wrote = {"version": 7, "operation": "WRITE", QUERY: "q", BATCH: "3"}
     >>> restored = {"version": 8, "operation": "RESTORE", "operationParameters": {"version": "5"}}
-    >>> taken_back(lambda most: [restored, wrote][:most], BatchOfQuery("q", 3))
+    >>> taken_back(lambda most: [restored, wrote][:most], 9, BatchOfQuery("q", 3))
     'version 5'
     """
     most = 1
     while True:
-        known = history(most)
-        found, back = _found(known, what)
-        if found or len(known) < most:
+        found, back = _found(history(most), what)
+        if found or most >= versions:
             return None if back is None or not found else str(back)
         most *= _MORE
 
