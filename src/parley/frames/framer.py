@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from parley.errors import LocalProtocolError, RemoteProtocolError
 from parley.frames.chunks import FIRST_CHUNK_BYTES, SMALL_CHUNK_BYTES, Chunk, ChunkPool
-from parley.frames.foreign import describe_foreign
+from parley.frames.foreign import describe_foreign, describe_text
 
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024
 """Kafka's `socket.request.max.bytes`; other clients use 100 MB for answers too."""
@@ -196,6 +196,8 @@ class Framer:
 
     def _check_prefix(self, prefix: bytes, size: int) -> None:
         foreign = describe_foreign(prefix)
+        if foreign is None and size > self.max_frame_bytes:
+            foreign = describe_text(prefix)
         if foreign is not None:
             self._fail(f"the peer sent {foreign}")
         if size < 0:

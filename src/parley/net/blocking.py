@@ -37,7 +37,12 @@ def blocking(
 
     @wraps(method)
     def call(wrapper: BlockingWrapper[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:
-        return wrapper._run(method(wrapper._async(), *arguments, **named))
+        inner = wrapper._async()
+        try:
+            work = method(inner, *arguments, **named)
+        except TypeError as error:  # of the call itself: nothing has run yet
+            raise _renamed(error, method, wrapper) from None
+        return wrapper._run(work)
 
     return call
 
@@ -50,8 +55,23 @@ def in_loop(
     @wraps(method)
     def call(wrapper: BlockingWrapper[Inner], /, *arguments: P.args, **named: P.kwargs) -> T:
         async def work() -> T:
-            return method(wrapper._async(), *arguments, **named)
+            try:
+                return method(wrapper._async(), *arguments, **named)
+            except TypeError as error:
+                raise _renamed(error, method, wrapper) from None
 
         return wrapper._run(work())
 
     return call
+
+
+def _renamed(error: TypeError, method: Callable[..., object], wrapper: object) -> TypeError:
+    """Return an error about arguments with the name of the class that was called; any other as it
+    is.
+    """
+    text = str(error)
+    if not text.startswith(f"{method.__qualname__}()"):
+        return error
+    return TypeError(
+        f"{type(wrapper).__name__}.{method.__name__}{text.removeprefix(method.__qualname__)}"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from parley.errors import ConfigError
@@ -42,6 +43,6 @@ def size(value: object) -> float:
     if found is not None and float(found[1]):
         unit = " kmg".index(found[2].lower() or " ")
         return float(found[1]) * float(1024 if found[3] else 1000) ** unit
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf:
         return float(value)
     raise ConfigError(f'"{value}" is no number of bytes: give 20MB, 512KiB or 1000000')

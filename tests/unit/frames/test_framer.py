@@ -293,6 +293,8 @@ def test_a_buffer_that_somebody_sees_does_not_grow_in_place() -> None:
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP answer"),
         (b"GET / HTTP/1.1\r\n", "HTTP request"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH"),
+        (b"<!DOCTYPE HTML>\n<html>", "HTTP answer"),
+        (b"220 mail ESMTP\r\n", r'text \("220 \.\.\."\): a server of another protocol'),
     ],
 )
 def test_bytes_that_are_no_frame_are_named(feeder: Feeder, data: bytes, words: str) -> None:

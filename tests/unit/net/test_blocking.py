@@ -107,5 +107,10 @@ def test_both_kinds_of_method_run_in_the_loop() -> None:
     assert len(front.behind.loops) == 3
     with pytest.raises(ValueError, match="below zero"):
         front.add_at_once(-1)
-    with pytest.raises(TypeError, match="unexpected keyword"):
+    with pytest.raises(TypeError, match=r"^Front\.add\(\) got an unexpected keyword"):
         front.add(1, c=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^Front\.add_at_once\(\) missing 1 required"):
+        front.add_at_once()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^'<' not supported between") as raised:
+        front.add_at_once("one")  # type: ignore[arg-type]  # of the method itself: as it is
+    assert raised.traceback[-1].name == "add_at_once"

@@ -15,6 +15,7 @@ from parley.pipelines.queries.failures import (
     failure_text,
     is_data_loss,
     is_disk_full,
+    remedy,
 )
 
 
@@ -66,6 +67,12 @@ def test_what_a_failure_is_about() -> None:
     assert not is_data_loss("a DataLossError of somebody else")
     assert is_disk_full("java.io.IOException: No space left on device")
     assert not is_disk_full(LOSS)
+
+
+def test_the_state_of_another_query_is_said_with_what_helps() -> None:
+    text = "x.StateStoreValueSchemaNotCompatible: [STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] no"
+    assert "give the flow a new name" in remedy(text)
+    assert remedy(LOSS) == ""
 
 
 LONG = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted

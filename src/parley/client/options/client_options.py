@@ -159,13 +159,13 @@ class ClientOptions(SecurityOptions):
         def replace(self, **changes: Unpack[ClientOptionValues]) -> Self: ...  # type: ignore[override]  # narrower: names and types
 
     def __post_init__(self) -> None:
-        if self.must_not_use_versions or self.broker_version_hint is not None:
-            _check_versions(self.must_not_use_versions, self.broker_version_hint)
         servers = self.bootstrap_servers
         if not isinstance(servers, str):
             addresses = texts("bootstrap_servers", servers, "addresses")
             object.__setattr__(self, "bootstrap_servers", ",".join(addresses))
         SecurityOptions.__post_init__(self)
+        if self.must_not_use_versions or self.broker_version_hint is not None:
+            _check_versions(self.must_not_use_versions, self.broker_version_hint)
         parse_servers(self.bootstrap_servers)
 
     @property

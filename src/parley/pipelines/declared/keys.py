@@ -63,8 +63,27 @@ class Key(NamedTuple):
 Keys = Mapping[str, Key]
 
 
-def _same(*names: str) -> dict[str, Key]:
-    return {name: Key(name.replace("-", "_")) for name in names}
+def _same(*names: str, read: Callable[[object], object] = as_it_is) -> dict[str, Key]:
+    return {name: Key(name.replace("-", "_"), read) for name in names}
+
+
+def one_text(value: object) -> str:
+    """Return a text that is not empty."""
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"{value!r} cannot be used: one text is expected")
+    return value
+
+
+def names_in_text(value: object) -> str:
+    """Return a text, or the names of a list with commas."""
+    return ",".join(map(one_text, value)) if isinstance(value, list) else one_text(value)
+
+
+def query_text(value: object) -> str:
+    """Return a whole query."""
+    if isinstance(value, list):
+        raise ConfigError("sql is one query: give a text, which may have several lines")
+    return sql_text(value)
 
 
 def sql_text(value: object) -> str:
@@ -99,11 +118,17 @@ _WRITING = _same(
     "transaction-timeout-ms",
     "patience-ms",
 ) | {"buffer": Key("buffer_bytes", lambda value: int(size(value)))}
-_DECODED = _same("format", "registry", "schema", "subject", "columns", "message", "framing")
-_ENCODED = _same("format", "registry", "schema", "subject", "message", "framing", "register")
-_QUERY = _same("transform", "trigger", "output-mode") | {
+_SCHEMAS = _same(
+    "format", "registry", "schema", "subject", "message", "framing", read=one_text
+)  # fmt: skip
+_DECODED = _SCHEMAS | {"columns": Key("columns", names_in_text)}
+_ENCODED = _SCHEMAS | _same("register")
+_QUERY = _same("trigger", "output-mode") | {
+    "transform": Key("transform", one_text),
     "watermark": Key("watermark", table=_same("column", "delay")),
-    "errors": Key("errors", table=_same("mode", "topic", "max-per-task")),
+    "errors": Key(
+        "errors", table=_same("mode", "max-per-task") | {"topic": Key("topic", one_text)}
+    ),
 }
 _READING = {
     "topics": Key("topics"),
@@ -114,15 +139,19 @@ _READING = {
     "min-partitions", "isolation-level", "envelope",
 )  # fmt: skip
 _TO_TOPIC = {
-    "topic": Key("topic"),
+    "topic": Key("topic", one_text),
     "key": Key("to_key", sql_text),
     "value": Key("to_value", table=_ENCODED),
 } | _same("delivery", "partitions")
-_TABLE = _same(*TABLES) | {
+_TABLE = _same(*TABLES, read=one_text) | {
     "catalog": Key("catalog", handed_on),
     "storage": Key("storage", handed_on),
 }
-_TO_TABLE = _TABLE | _same("partition-by", "evolve", "compact-every", "target-file-size")
+_TO_TABLE = (
+    _TABLE
+    | _same("evolve", "compact-every", "target-file-size")
+    | {"partition-by": Key("partition_by", names_in_text)}
+)
 PIPELINE = ("name", "state")
 FLOW = ("kind", "auto", "from", "to", "test")
 TEST: Keys = {"given": Key("given"), "expect": Key("expect"), "schemas": Key("schemas")}
@@ -137,7 +166,7 @@ FLOW_KEYS: dict[str, Keys] = {
     | _same("speed", "dead-letters", "max-attempts", "late-ms", "order")
     | {"rate": Key("bytes_per_second", size)},
     INGEST: _QUERY | {"select": Key("select", sql_text), "where": Key("where", condition)},
-    SQL: _QUERY | {"sql": Key("sql", sql_text)},
+    SQL: _QUERY | {"sql": Key("sql", query_text)},
     VERIFY: _same(
         "ignore-timestamps", "latest-per-key", "ignore-tombstones", "from-later-beginning",
         "isolation-level",
@@ -166,6 +195,6 @@ SIDE_KEYS: dict[tuple[str, str], Keys] = {
     (SQL, "from"): _READING,
     (SQL, "to"): _TO_TOPIC | _TO_TABLE,
     (VERIFY, "from"): {"topics": Key("topics")},
-    (VERIFY, "to"): {"topics": Key("other"), "flow": Key("flow")},
+    (VERIFY, "to"): {"topics": Key("other"), "flow": Key("flow", one_text)},
 }
 """Of the tables `from` and `to`, beside `cluster`."""

@@ -48,11 +48,23 @@ _LOGINS = ("sasl_plain_username", "sasl_oauthbearer_client_credentials_client_id
 def read(path: str | Path) -> Declaration:
     """Return what a file declares. Raises ConfigError with file, line and key of what is wrong."""
     path = Path(path)
+    return read_text(text_of(path), path)
+
+
+def text_of(path: Path) -> str:
+    """Return a file's text, without the mark that editors put in front of UTF-8.
+
+    Raises ConfigError for a file that cannot be read, or is in another encoding.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
-    return read_text(text, path)
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path} cannot be read: TOML is UTF-8, and it is in another encoding ({error}); "
+            "save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def read_text(text: str, path: Path) -> Declaration:
@@ -140,6 +152,7 @@ class _Reader:
                 log.warning("%s: %s has no effect here", self._place((*path, key)), key)
                 continue
             if key != RELEASE and key not in known:
+                self._not_dotted((*path, key), value)
                 raise self._unknown((*path, key), key, [RELEASE, *known])
             option = "broker_version_hint" if key == RELEASE else key
             how = {"secret": key in secrets, "from_file": known.get(key) in _LOGINS}
@@ -152,6 +165,8 @@ class _Reader:
         """Return a schema registry's settings."""
         path = ("registry", name)
         secrets = RegistryOptions.secret_names()
+        for key, value in table.items():
+            self._not_dotted((*path, key), value)
         found = {
             key: self._at((*path, key), partial(resolved, key, value, secret=key in secrets))
             for key, value in table.items()
@@ -167,6 +182,7 @@ class _Reader:
         table = self._tables("spark")
         for key in table:
             if key != "master" and not key.startswith("spark."):
+                self._not_dotted(("spark", key), table[key])
                 raise self._wrong(
                     ("spark", key), f'[spark] has no key "{key}": it has "master", and "spark...."'
                 )
@@ -288,6 +304,18 @@ class _Reader:
     def _unknown(self, path: tuple[str, ...], key: str, known: Iterable[str]) -> ConfigError:
         where = f"[{'.'.join(path[:-1])}]" if path[:-1] else "the file"
         return self._wrong(path, f'{where} has no key "{key}".{nearest_hint(key, known)}')
+
+    def _not_dotted(self, path: tuple[str, ...], value: object) -> None:
+        """Raise ConfigError for a name with dots that TOML has made tables of."""
+        names = [path[-1]]
+        while isinstance(value, dict) and value:
+            name, value = next(iter(value.items()))
+            names.append(name)
+        if len(names) > 1:
+            raise self._wrong(
+                path,
+                f'"{names[0]}" is a table here: put the whole name in quotes, "{".".join(names)}"',
+            )
 
     def _at(self, path: tuple[str, ...], work: Callable[[], T]) -> T:
         try:

@@ -62,6 +62,8 @@ def _encoded(part: str, given: Table, around: Surroundings) -> Table:
         found["registry"] = around.registry(registry).options
     if given.pop("register", False):
         found["register_schemas"] = True
+    if "schema" in given:
+        given["schema"] = around.schema(str(given["schema"]))
     if "column" in given:
         found["key"] = given.pop("column")
     if "columns" in given:

@@ -118,9 +118,10 @@ def _add_format(
         table.setdefault("framing", plain)
     if table.pop("register", False):
         found["registerSchemas"] = "true"
+    if "schema" in table:
+        table["schema"] = around.schema(table["schema"])
     for name, value in table.items():
-        text = ",".join(map(str, value)) if isinstance(value, list) else as_text(value)
-        found[f"{part}{name.capitalize()}"] = text
+        found[f"{part}{name.capitalize()}"] = value
 
 
 def _add_errors(found: dict[str, str], given: object) -> None:
@@ -166,7 +167,7 @@ def _table(lake: str, options: Table, around: Surroundings) -> Sink:
     found |= {f"{prefix}.{one}": value for one, value in settings.items()}
     by = options.pop("partition_by", None)
     if by is not None:
-        found["partitionBy"] = ",".join(by) if isinstance(by, list) else as_text(by)
+        found["partitionBy"] = str(by)
     evolve = options.pop("evolve", "refuse")
     check_choice("evolve", evolve, *_EVOLVE)
     if _EVOLVE[str(evolve)] == "true":

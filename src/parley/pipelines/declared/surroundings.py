@@ -20,6 +20,7 @@ Texts = Mapping[str, str]
 DELTA, ICEBERG = TABLES
 STORAGE, CATALOG = "storage", "catalog"
 """The tables with settings for the libraries of lakes: Delta's and Iceberg's."""
+SCHEMA_FILE = "file:"
 _OF_CLIENT = {field.name: dotted_name(field) for field in fields(ClientOptions)}
 
 
@@ -56,6 +57,11 @@ class Surroundings(NamedTuple):
         """
         path = local_path(name) if lake == DELTA else None
         return name if path is None else str(self.folder / path)
+
+    def schema(self, given: str) -> str:
+        """Return which schema a text means; a file's path as seen from the folder of this one."""
+        path = given.removeprefix(SCHEMA_FILE)
+        return f"{SCHEMA_FILE}{self.folder / path}" if path != given and path else given
 
 
 def cluster_texts(settings: Mapping[str, object]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from parley.devcluster import LocalCluster
 from parley.errors import ConfigError
 from parley.pipelines.declared import keys
 from parley.pipelines.declared.declaration import Declaration, Flow
-from parley.pipelines.declared.reading import document_read
+from parley.pipelines.declared.reading import document_read, text_of
 from parley.pipelines.declared.trials import Row, Trial, TrialResult, compare
 from parley.pipelines.queries import AsyncQuery, QueryOptions, SharedSession
 from parley.registry import Schema, SchemaRegistryClient
@@ -62,7 +62,7 @@ class _Stage:
 
     def open(self, stack: ExitStack) -> None:
         """Start what the flow needs, and write what is given."""
-        text = self._path.read_text(encoding="utf-8")
+        text = text_of(self._path)
         document = tomllib.loads(text)
         self._table = document["flow"][self._name]
         source = self._table["from"]["cluster"]

@@ -6,6 +6,7 @@ import re
 
 _FULL = ("No space left on device", "Disk quota exceeded")
 _LOST = re.compile(r"parley\.errors[\w.]*\.(?:DataLoss|LogTruncation|TopicRecreated)Error")
+_OTHER_STATE = re.compile(r"STATE_STORE_\w*SCHEMA_NOT_COMPATIBLE")
 _LONGEST = 500
 
 
@@ -52,3 +53,22 @@ def clearest_line(text: str) -> str:
     )
     found = (candidates or lines[:1] or ["no reason given"])[0]
     return found if len(found) <= _LONGEST else found[:_LONGEST] + " ..."
+
+
+def in_keys(text: str) -> str:
+    """Return what the data source advises in keys of a pipeline's file.
+
+    >>> in_keys('If that is acceptable, set failOnDataLoss to "false" to go on.')
+    'If that is acceptable, set on-data-loss to "continue" to go on.'
+    """
+    return text.replace('failOnDataLoss to "false"', 'on-data-loss to "continue"')
+
+
+def remedy(text: str) -> str:
+    """Return what helps against a failure, empty where nobody knows."""
+    if _OTHER_STATE.search(text):
+        return (
+            "; the checkpoint has the state of another query: go back to that, or give the flow a "
+            "new name, with which it reads from the beginning"
+        )
+    return ""

@@ -15,8 +15,10 @@ from parley.pipelines.queries.checkpoint import committed
 from parley.pipelines.queries.failures import (
     clearest_line,
     failure_text,
+    in_keys,
     is_data_loss,
     is_disk_full,
+    remedy,
 )
 from parley.pipelines.queries.following import follow, started
 from parley.pipelines.queries.frames import check_output_mode, rows_of, writer_of
@@ -269,10 +271,11 @@ class AsyncQuery(AsyncJob):
         text = failure_text(error)
         name, log = self._options.name, self._session.log
         if is_data_loss(text):
-            return DataLossError(f"{name}: {clearest_line(text)}")
+            return DataLossError(f"{name}: {in_keys(clearest_line(text))}")
         if is_disk_full(text):
             return DiskFullError(f"{name}: a disk is full; {clearest_line(text)}")
-        return JobError(f"{name} failed: {clearest_line(text)} (Spark's messages are in {log})")
+        why = clearest_line(text) + remedy(text)
+        return JobError(f"{name} failed: {why} (Spark's messages are in {log})")
 
 
 def _left(positions: Positions, ends: Positions) -> int:
