@@ -158,6 +158,27 @@ CLIENT = {
             "validate_only": FLAGS,
         },
     ),
+    "create_partitions": Call(
+        {
+            "counts": {},
+            "replica_assignments": None,
+            "timeout_ms": 20_000,
+            "validate_only": True,
+        },
+        {
+            "counts": ("t", ["t"], None, 5, {"t": 0}, {"t": "3"}, {"t": 2**31}, {5: 2}, {"": 2}),
+            "replica_assignments": ([[1]], {"other": [[1]]}),
+            "timeout_ms": TIMEOUTS,
+            "validate_only": FLAGS,
+        },
+    ),
+    "delete_records": Call(
+        {"offsets": {TP: 0}, "timeout_ms": 20_000},
+        {
+            "offsets": by_partition("1", -1, 1.5, True, None, EARLIEST, 2**63, right=0),
+            "timeout_ms": TIMEOUTS,
+        },
+    ),
     "delete_topics": Call(
         {"names": [], "timeout_ms": 20_000}, {"names": (*NAMES, None), "timeout_ms": TIMEOUTS}
     ),

@@ -12,6 +12,7 @@ from parley.client.admin import (
     group_members,
     group_offsets,
     groups,
+    records,
     rights,
     topics,
 )
@@ -23,7 +24,9 @@ class AsyncAdministration:
     """What an asynchronous client can do to a cluster, and ask as its operator."""
 
     create_topics = of_client(topics.create_topics)
+    create_partitions = of_client(topics.create_partitions)
     delete_topics = of_client(topics.delete_topics)
+    delete_records = of_client(records.delete_records)
     authorized_operations = of_client(rights.authorized_operations)
     list_groups = of_client(groups.list_groups)
     describe_groups = of_client(described_groups.describe_groups)
@@ -39,7 +42,9 @@ class Administration:
     """The same of a blocking client."""
 
     create_topics = blocking(AsyncAdministration.create_topics)
+    create_partitions = blocking(AsyncAdministration.create_partitions)
     delete_topics = blocking(AsyncAdministration.delete_topics)
+    delete_records = blocking(AsyncAdministration.delete_records)
     authorized_operations = blocking(AsyncAdministration.authorized_operations)
     list_groups = blocking(AsyncAdministration.list_groups)
     describe_groups = blocking(AsyncAdministration.describe_groups)

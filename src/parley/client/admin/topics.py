@@ -1,8 +1,8 @@
-"""Creating and deleting topics, through the controller."""
+"""Creating topics, adding partitions to them, and deleting them, through the controller."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from parley.client.admin.calls import Begin
 from parley.client.cluster.core import Cluster
@@ -12,8 +12,13 @@ from parley.client.cluster.wanted_topics import ensure_topics
 from parley.client.options import arguments
 from parley.client.results import CreatedTopic, NewTopic
 from parley.errors import BrokerError, ConfigError, KafkaError, broker_error
-from parley.errors.codes import LEADER_NOT_AVAILABLE, NOT_CONTROLLER, THROTTLING_QUOTA_EXCEEDED
-from parley.messages import CreateTopicsRequest, DeleteTopicsRequest
+from parley.errors.codes import (
+    INVALID_PARTITIONS,
+    LEADER_NOT_AVAILABLE,
+    NOT_CONTROLLER,
+    THROTTLING_QUOTA_EXCEEDED,
+)
+from parley.messages import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from parley.net import BrokerConnection
 from parley.schema import ApiKey
 from parley.types import Names, Several, TopicPartition, several, shown, text
@@ -79,8 +84,64 @@ async def create_topics(
     if pending:
         await at_controller(cluster, "creating topics", deadline, attempt)
         if not validate_only:
-            await _until_led(cluster, pending, deadline)
+            await _until_led(cluster, dict.fromkeys(pending, 0), deadline)
     return made
+
+
+async def create_partitions(
+    begin: Begin,
+    counts: Mapping[str, int],
+    *,
+    replica_assignments: Mapping[str, Sequence[Several[int]]] | None = None,
+    timeout_ms: int | None = None,
+    validate_only: bool = False,
+) -> None:
+    """Add partitions to topics until each has this many; they can be used on return.
+
+    `replica_assignments` has the brokers of each added partition, the leader first; without it the
+    controller chooses. Keys go to other partitions afterwards. Raises the first topic's error, with
+    a note for each other one that failed (InvalidPartitionsError where a topic has that many, or
+    more), and UnsupportedVersionError, before anything is sent, below Kafka 1.0.
+    """
+    wanted = _new_counts(counts, replica_assignments or {})
+    arguments.timeout(timeout_ms)
+    arguments.flag("validate_only", validate_only)
+    cluster, deadline = await begin(timeout_ms)
+    done: set[str] = set()
+    unanswered = False
+
+    async def attempt(conn: BrokerConnection) -> None:
+        nonlocal unanswered
+        timeout_ms = cluster.request_timeout_ms(deadline)
+        conn.versions.require(Feature.CREATE_PARTITIONS)
+        message = CreatePartitionsRequest(
+            topics=[topic for topic in wanted if topic.name not in done],
+            timeout_ms=timeout_ms,
+            validate_only=validate_only,
+        )
+        asked_before, unanswered = unanswered, True
+        reply = await cluster.ask(conn, message, timeout_ms + 1_000)
+        unanswered = False
+        errors = []
+        for found in reply.message.results:
+            there = asked_before and found.error_code == INVALID_PARTITIONS  # since then
+            if found.error_code and not there:
+                error = broker_error(
+                    found.error_code,
+                    found.error_message,
+                    topic=found.name,
+                    api="CREATE_PARTITIONS",
+                    version=reply.version,
+                )
+                errors.append(error)
+            else:
+                done.add(found.name)
+        _raise_all(errors)
+
+    if wanted:
+        await at_controller(cluster, "adding partitions", deadline, attempt)
+        if not validate_only:
+            await _until_led(cluster, {topic.name: topic.count for topic in wanted}, deadline)
 
 
 async def delete_topics(begin: Begin, names: Names, *, timeout_ms: int | None = None) -> None:
@@ -136,6 +197,37 @@ def _new_topics(topics: object) -> tuple[NewTopic, ...]:
             raise ConfigError(f'topics names "{topic.name}" twice')
         names.add(topic.name)
     return found
+
+
+def _new_counts(
+    counts: object, assignments: object
+) -> list[CreatePartitionsRequest.CreatePartitionsTopic]:
+    """Return what is to be asked for. Raises ConfigError for what is no count, or no assignment."""
+    arguments.instance("counts", counts, Mapping, how='give a mapping, {"flights": 6}')
+    arguments.instance("replica_assignments", assignments, Mapping)
+    assert isinstance(counts, Mapping)
+    assert isinstance(assignments, Mapping)
+    for name in assignments:
+        if name not in counts:
+            raise ConfigError(f"replica_assignments names {shown(name)}, and counts does not")
+    make = CreatePartitionsRequest
+    wanted = []
+    for name, count in counts.items():
+        arguments.number(f"counts[{arguments.topic_name(name)!r}]", count, 1, arguments.INT32)
+        given = None
+        if name in assignments:
+            what = f"replica_assignments[{name!r}]"
+            given = [
+                make.CreatePartitionsAssignment(
+                    broker_ids=[
+                        arguments.number(what, broker, 0, arguments.INT32)
+                        for broker in several(what, brokers, "brokers")
+                    ]
+                )
+                for brokers in several(what, assignments[name], "partitions")
+            ]
+        wanted.append(make.CreatePartitionsTopic(name=name, count=count, assignments=given))
+    return wanted
 
 
 def _checked(topic: object) -> NewTopic:
@@ -217,14 +309,15 @@ def _raise_all(errors: list[KafkaError]) -> None:
     raise_first(errors)
 
 
-async def _until_led(cluster: Cluster, topics: Iterable[str], deadline: Deadline) -> None:
-    """Return when every partition of these topics has a leader that this client can see."""
-    names = set(topics)
+async def _until_led(cluster: Cluster, counts: Mapping[str, int], deadline: Deadline) -> None:
+    """Return when every partition of these topics, and at least so many of each, has a leader that
+    this client can see.
+    """
 
     async def attempt() -> None:
-        view = await ensure_topics(cluster, names, deadline)
-        for name in names:
-            for index in view.topics[name].partitions:
+        view = await ensure_topics(cluster, counts, deadline)
+        for name, count in counts.items():
+            for index in {*view.topics[name].partitions, *range(count)}:
                 if cluster.leader(TopicPartition(name, index)).node is None:
                     raise broker_error(
                         LEADER_NOT_AVAILABLE,
