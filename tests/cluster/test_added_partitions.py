@@ -16,18 +16,22 @@ from parley.client import (
     EARLIEST,
     LATEST,
     AsyncClient,
+    AsyncProducer,
     Client,
     Consumer,
     FetchOptions,
-    ProduceOptions,
     TopicPartition,
 )
+from parley.client.cluster.wanted_topics import UNKNOWN_TOPIC_GRACE_MS
 from parley.devcluster import LocalCluster
-from parley.errors import BrokerError
+from parley.errors import BrokerError, UnknownTopicOrPartitionError
+
+from .members_in_time import World
 
 NAMES = (f"grown{number}" for number in itertools.count())
 ONE = pa.table({"value": ["old"]})
 TO_THE_NEW_ONE = pa.table({"value": ["new"], "partition": pa.array([2], pa.int32())})
+SEVEN = pa.array([7], pa.int32())
 FRESH_METADATA = {"metadata_max_age_ms": 3_600_000, "retry_backoff_ms": 5}
 """Nothing but the call itself lets this client ask for metadata."""
 
@@ -114,15 +118,35 @@ def test_a_partition_added_while_a_call_waits_for_it_is_written(
         assert (written.records, asked[tp].offset) == (1, 0)
 
 
-def test_a_partition_that_is_never_added_ends_the_call_after_max_block_ms(
-    client: Client, topic: str
+@pytest.mark.parametrize("release", ["0.9.0.1", "4.3"])
+def test_rows_and_records_for_a_partition_that_is_never_added_wait_for_a_moment(
+    release: str,
 ) -> None:
-    with pytest.raises(
-        BrokerError, match=r"3 partitions after .* ms of asking for metadata"
-    ) as refused:
-        client.produce(topic, ONE, partition=7, options=ProduceOptions(max_block_ms=300))
-    assert (refused.value.name, refused.value.partition) == ("UNKNOWN_TOPIC_OR_PARTITION", 7)
-    assert client.produce(topic, ONE, partition=2).records == 1
+    world, errors = World(release), list[BrokerError]()
+    world.cluster.create_topic("t", partitions=3)
+
+    async def work() -> None:
+        async with world.client() as client, AsyncProducer(client) as sending:
+            for call in (
+                lambda: client.produce("t", ONE, partition=7),
+                lambda: client.produce("t", TO_THE_NEW_ONE.set_column(1, "partition", SEVEN)),
+                lambda: sending.send("t", b"new", partition=7),
+            ):
+                began_ms = world.time.clock.now_ms()
+                with pytest.raises(UnknownTopicOrPartitionError) as refused:
+                    await call()
+                took_ms = world.time.clock.now_ms() - began_ms
+                assert UNKNOWN_TOPIC_GRACE_MS <= took_ms <= 3 * UNKNOWN_TOPIC_GRACE_MS
+                errors.append(refused.value)
+            assert (await client.produce("t", ONE, partition=2)).records == 1
+
+    try:
+        world.time.run(work())
+    finally:
+        world.close()
+    (text,) = {str(error) for error in errors}
+    assert 'topic "t" has 3 partitions, numbered from 0: there is no 7' in text
+    assert [(error.partition, error.retriable) for error in errors] == [(7, False)] * 3
 
 
 def test_a_partition_added_since_is_read_and_asked_about(cluster: LocalCluster, topic: str) -> None:

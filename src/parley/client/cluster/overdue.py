@@ -1,10 +1,13 @@
-"""What a call says that waited for metadata until its deadline: for which broker, how far."""
+"""What a call says that got no metadata until its deadline, for which broker and how far it had
+come; and what it says of topics and partitions that no broker knows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from parley.errors import BrokersUnreachable, KafkaError, RequestTimedOut
+from parley.errors import BrokersUnreachable, KafkaError, RequestTimedOut, broker_error
+from parley.errors.codes import UNKNOWN_TOPIC_OR_PARTITION
 from parley.net import Address
 from parley.net.failures import (
     AUTHENTICATION,
@@ -62,6 +65,19 @@ def missing_topic(asked: Collection[str], *, auto_create: bool) -> str:
     return f"no broker knows this topic{where}{made}; create it, or check the name"
 
 
-def no_such_partition(tp: TopicPartition, count: int) -> str:
-    """Return what to say of a partition that a topic of so many does not have."""
-    return f'topic "{tp.topic}" has {count} partitions, numbered from 0: there is no {tp.partition}'
+def no_such_partition(tp: TopicPartition, count: int) -> KafkaError:
+    """Return the error for a partition that a topic of so many does not have."""
+    text = f'topic "{tp.topic}" has {count} partitions, numbered from 0: there is no {tp.partition}'
+    return beyond_hope(tp, text)
+
+
+def beyond_hope(
+    tp: TopicPartition, text: str | None, code: int = UNKNOWN_TOPIC_OR_PARTITION
+) -> KafkaError:
+    """Return a broker's error that was retried long enough: not retriable any more. A negative
+    partition stands for the whole topic.
+    """
+    partition = tp.partition if tp.partition >= 0 else None
+    error = broker_error(code, text, topic=tp.topic, partition=partition)
+    error.retriable = False
+    return error

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.metadata_source import creating_request
-from parley.client.cluster.overdue import missing_topic, no_such_partition
+from parley.client.cluster.overdue import beyond_hope, missing_topic, no_such_partition
 from parley.client.cluster.retry import Deadline, Reaction, classify
 from parley.client.cluster.topic_merger import UNKNOWN_TOPIC_OR_PARTITION
 from parley.client.cluster.view import ClusterMetadata
@@ -81,12 +81,18 @@ async def ensure_partitions(
             # A partition that was just added may be unknown to the broker that is asked.
             await cluster.pause(attempt - 1, answered)
         attempt += 1
-        await cluster.refresh_until(deadline)
+        cluster.schedule.hurry()
+        try:
+            await cluster.refresh_until(deadline)
+        except KafkaError:
+            if answered is None or not deadline.passed(cluster.now_ms()):
+                raise
+            break  # the answer before stands
         answered = answered or deadline.earlier(cluster.now_ms(), UNKNOWN_TOPIC_GRACE_MS)
     for tp in missing:
         topic = cluster.view.topics.get(tp.topic)
         count = len(topic.partitions) if topic is not None else 0
-        raise _final(tp, no_such_partition(tp, count))
+        raise no_such_partition(tp, count)
     return cluster.view
 
 
@@ -107,19 +113,8 @@ def _raise_topic_errors(cluster: Cluster, names: Iterable[str], said: str, *, fi
         if final:
             cluster.schedule.unwant(name)
             missing = code in (0, UNKNOWN_TOPIC_OR_PARTITION)
-            raise _final(
+            raise beyond_hope(
                 TopicPartition(name, -1),
                 said if missing else None,
                 code or UNKNOWN_TOPIC_OR_PARTITION,
             )
-
-
-def _final(
-    tp: TopicPartition, text: str | None, code: int = UNKNOWN_TOPIC_OR_PARTITION
-) -> KafkaError:
-    """Return a broker's error that was retried long enough: not retriable any more."""
-    error = broker_error(
-        code, text, topic=tp.topic, partition=tp.partition if tp.partition >= 0 else None
-    )
-    error.retriable = False
-    return error

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from parley.client.cluster.core import Cluster
-from parley.client.cluster.overdue import missing_topic, no_such_partition
+from parley.client.cluster.overdue import beyond_hope, missing_topic, no_such_partition
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.wanted_topics import UNKNOWN_TOPIC_GRACE_MS
-from parley.errors import BrokerError, KafkaError, broker_error
+from parley.errors import BrokerError, KafkaError
 from parley.errors.codes import UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
 from parley.types import TopicPartition
 
@@ -55,14 +55,8 @@ class UnknownPartitions:
 
     def _missing(self, tp: TopicPartition) -> KafkaError:
         topic = self._cluster.view.topics.get(tp.topic)
-        if topic is None:
-            text = missing_topic((), auto_create=False)
-            if tp.topic in self._asked_for:
-                self._cluster.schedule.unwant(tp.topic)
-        else:
-            text = no_such_partition(tp, len(topic.partitions))
-        error = broker_error(
-            UNKNOWN_TOPIC_OR_PARTITION, text, topic=tp.topic, partition=tp.partition
-        )
-        error.retriable = False
-        return error
+        if topic is not None:
+            return no_such_partition(tp, len(topic.partitions))
+        if tp.topic in self._asked_for:
+            self._cluster.schedule.unwant(tp.topic)
+        return beyond_hope(tp, missing_topic((), auto_create=False))

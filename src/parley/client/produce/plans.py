@@ -6,9 +6,9 @@ import contextlib
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
-from parley.client.cluster.wanted_topics import ensure_topics
+from parley.client.cluster.wanted_topics import ensure_partitions, ensure_topics
 from parley.client.options.client_options import ProduceOptions
-from parley.client.produce.rows import TopicPlan, no_such_partition
+from parley.client.produce.rows import TopicPlan
 from parley.client.produce.wire import BATCHES_VERSION, ZSTD_VERSION, magic_for
 from parley.errors import KafkaError, broker_error
 from parley.errors.codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
@@ -26,13 +26,10 @@ class TopicPlans:
         self._plans: dict[str, TopicPlan] = {}
         self._cares = contextlib.ExitStack()
 
-    async def of(
-        self, topic: str, options: ProduceOptions, highest: int, *, asks_once: bool = False
-    ) -> TopicPlan:
+    async def of(self, topic: str, options: ProduceOptions, highest: int) -> TopicPlan:
         """Return what a topic's leaders take, after asking them where that may have changed, or
-        where the partition `highest` is not known. Raises the topic's error.
-
-        For a partition that is not there it asks until `max_block_ms` is over, or once.
+        where the partition `highest` is not known. Raises the topic's error, and the partition's:
+        one that was just added is asked for again for a moment.
         """
         plan = self._plans.get(topic)
         if plan is None or not self.is_fresh(plan) or highest >= plan.partition_count:
@@ -40,7 +37,8 @@ class TopicPlans:
             await ensure_topics(
                 self._cluster, [topic], deadline, auto_create=options.allow_auto_create_topics
             )
-            await self._known_partition(topic, highest, deadline, asks_once=asks_once)
+            if highest >= 0:
+                await ensure_partitions(self._cluster, [TopicPartition(topic, highest)], deadline)
             plan = await self._plan(topic, deadline)
             before, self._plans[topic] = self._plans.get(topic), plan
             self._care_for(plan, 0 if before is None else before.partition_count)
@@ -64,28 +62,6 @@ class TopicPlans:
         new = [TopicPartition(plan.topic, index) for index in range(known, plan.partition_count)]
         if new:
             self._cares.enter_context(self._cluster.interested(new))
-
-    async def _known_partition(
-        self, topic: str, highest: int, deadline: Deadline, *, asks_once: bool
-    ) -> None:
-        """Ask for metadata until a partition is there, as Java does: it may be just added."""
-        began, attempt = self._cluster.now_ms(), 0
-        answered = False
-        while True:
-            known = self._cluster.view.topics.get(topic)
-            if highest < 0 or (known is not None and highest in known.partitions):
-                return
-            if (asks_once and answered) or deadline.passed(self._cluster.now_ms()):
-                count = 0 if known is None else len(known.partitions)
-                waited_ms = 0 if asks_once else self._cluster.now_ms() - began
-                raise no_such_partition(topic, highest, count, waited_ms)
-            if attempt:
-                await self._cluster.pause(attempt - 1, deadline)
-            attempt += 1
-            self._cluster.schedule.hurry()
-            with contextlib.suppress(KafkaError):
-                await self._cluster.refresh(deadline)
-                answered = True
 
     async def _plan(self, topic: str, deadline: Deadline) -> TopicPlan:
         """Ask the leaders of a topic what they take."""

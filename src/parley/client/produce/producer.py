@@ -105,8 +105,8 @@ class Producer:
         """Find out what a topic's leaders take and who we are to them; await the turn to number.
 
         The turn lasts until `hand_over` or `give_up`. Where `rows` name a partition that is not
-        known yet, metadata is asked for until it is, for at most `max_block_ms`. Raises the topic's
-        error, and UnsupportedVersionError where a leader cannot do what was asked.
+        known yet, metadata is asked for again for a moment. Raises the topic's error, and
+        UnsupportedVersionError where a leader cannot do what was asked.
         """
         for hand_over in self.ahead:
             await hand_over(topic)
@@ -189,19 +189,12 @@ class Producer:
         return plan
 
     async def prepare(
-        self,
-        topic: str,
-        options: ProduceOptions,
-        highest: int,
-        checked: list[TopicPlan],
-        *,
-        asks_once: bool = False,
+        self, topic: str, options: ProduceOptions, highest: int, checked: list[TopicPlan]
     ) -> TopicPlan:
         """Return what a topic's leaders take, and see to it that there is a producer id if they
-        take one. Raises as `turn` does; with `asks_once` a partition that is not there after asking
-        once more is an error at once. Mutates: `checked`, plans that can do what is asked for.
+        take one. Raises as `turn` does. Mutates: `checked`, plans that can do what is asked for.
         """
-        plan = await self.plans.of(topic, options, highest, asks_once=asks_once)
+        plan = await self.plans.of(topic, options, highest)
         if plan not in checked:
             check_guarantees(plan, options)
             checked.append(plan)

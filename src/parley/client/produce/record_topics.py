@@ -127,7 +127,7 @@ class RecordTopics:
     async def _ask(self, records: TopicRecords, highest: int) -> None:
         options = self._policy.batches.options
         records.plan = await self._producer.prepare(
-            records.topic, options, highest, records.checked, asks_once=True
+            records.topic, options, highest, records.checked
         )
         del records.checked[:-1]
 

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parley.arrow import ProduceColumns
+from parley.client.cluster.overdue import no_such_partition
 from parley.client.options.arguments import topic_name
 from parley.client.options.client_options import CODECS, ProduceOptions
 from parley.client.produce.wire import BATCHES_VERSION
 from parley.errors import ConfigError, KafkaError, UnsupportedVersionError, broker_error
-from parley.errors.codes import MESSAGE_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION
+from parley.errors.codes import MESSAGE_TOO_LARGE
 from parley.records import (
     Buffer,
     Columns,
@@ -32,6 +33,7 @@ from parley.records import (
     partition_keys,
 )
 from parley.schema import ApiKey
+from parley.types import TopicPartition
 from parley.versions import BrokerVersions, Feature, VersionRange
 
 if TYPE_CHECKING:
@@ -276,16 +278,7 @@ def _mean_row_bytes(columns: Columns) -> int:
 
 def _check_partition(plan: TopicPlan, partition: int) -> None:
     if not 0 <= partition < plan.partition_count:
-        raise no_such_partition(plan.topic, partition, plan.partition_count)
-
-
-def no_such_partition(topic: str, partition: int, count: int, waited_ms: int = 0) -> KafkaError:
-    """Return the error for rows of a partition that is not there, after `waited_ms` of asking."""
-    after = f" after {waited_ms} ms of asking for metadata (max_block_ms)" if waited_ms else ""
-    text = f"the topic has {count} partitions{after}, numbered from 0; nothing was sent to it"
-    error = broker_error(UNKNOWN_TOPIC_OR_PARTITION, text, topic=topic, partition=partition)
-    error.retriable = False
-    return error
+        raise no_such_partition(TopicPartition(plan.topic, partition), plan.partition_count)
 
 
 def encode(

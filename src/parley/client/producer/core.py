@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from parley.client.async_client import AsyncClient
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.overdue import no_such_partition
 from parley.client.produce.chunk import BatchCall, OnDelivery, RecordChunk, failure
 from parley.client.produce.partitioners import KEY_HASHES
 from parley.client.produce.record_batches import BatchPolicy
 from parley.client.produce.record_topics import RecordPolicy
 from parley.client.produce.record_writer import Observer, RecordWriter
-from parley.client.produce.rows import TopicPlan, no_headers, no_such_partition
+from parley.client.produce.rows import TopicPlan, no_headers
 from parley.client.producer.options import ProducerOptions
 from parley.client.producer.record import (
     Checked,
@@ -36,7 +37,7 @@ from parley.client.transactions.async_producer import (
 from parley.errors import ConfigError, KafkaError, LocalProtocolError, RequestTimedOut
 from parley.net import Deadline as ClockDeadline
 from parley.serdes import Serializer
-from parley.types import shown
+from parley.types import TopicPartition, shown
 
 log = logging.getLogger("parley.client")
 Taken = tuple[RecordChunk, int]
@@ -309,7 +310,8 @@ class ProducerCore:
                 "partitions_for first, or send"
             )
         elif record.partition is not None and record.partition >= plan.partition_count:
-            error = no_such_partition(topic, record.partition, plan.partition_count)
+            tp = TopicPartition(topic, record.partition)
+            error = no_such_partition(tp, plan.partition_count)
         if chunk is not None:
             chunk.unheld = True
             callback = self._informing(None) if self.options.interceptors else None
