@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,9 +52,9 @@ def consume(running: LocalCluster, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @contextmanager
 def process(
-    cluster: LocalCluster, output: Path, *arguments: str
+    cluster: LocalCluster, output: Path, *arguments: str, topics: Sequence[str] = (TOPIC,)
 ) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "parley", "consume", TOPIC, "--group", GROUP, *arguments]
+    command = [sys.executable, "-m", "parley", "consume", *topics, "--group", GROUP, *arguments]
     with (
         output.open("wb") as out,
         subprocess.Popen(
@@ -149,6 +149,22 @@ def test_a_topic_that_is_not_there_is_waited_for_with_a_warning(
         write(client, "a")
         _, err = member.communicate(timeout=GENEROUS_S)
     assert (values(printed), err) == (["a"], b'group "nightly": 1 records printed\n')
+
+
+def test_a_pattern_that_no_topic_matches_is_said(
+    running: LocalCluster, client: Client, tmp_path: Path
+) -> None:
+    write(client, "a")
+    arguments = ["--from-beginning", "--max-records", "1", "--pattern"]
+    with process(running, tmp_path / "printed", *arguments, "light.*", topics=()) as member:
+        assert member.stderr is not None
+        assert b'warning: no topic matches "light.*" yet' in member.stderr.readline()
+        member.send_signal(signal.SIGTERM)
+        _, err = member.communicate(timeout=GENEROUS_S)
+    assert err == b'group "nightly": 0 records printed\n'
+    with process(running, tmp_path / "printed", *arguments, "f.*", topics=()) as member:
+        _, err = member.communicate(timeout=GENEROUS_S)
+    assert err == b'group "nightly": 1 records printed\n'
 
 
 def test_an_error_before_the_first_record_stands_alone(

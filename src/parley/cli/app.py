@@ -81,7 +81,8 @@ class LazyGroup(TyperGroup):
         formatter.write_paragraph()
         formatter.write_text(
             "Exit codes: 0 done, 1 failed, 2 usage, 3 no broker reached, 4 not "
-            "supported by the broker, 5 topics differ (verify), 130 stopped with Ctrl-C."
+            "supported by the broker, 5 topics differ (verify), 6 records were deleted before they "
+            "were read, 7 a pipeline runs already, 130 stopped with Ctrl-C."
         )
 
 

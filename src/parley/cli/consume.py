@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import re
 import signal
 import sys
 import time
@@ -87,7 +88,8 @@ def consume(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="jsonl, with the headers, or csv. [default: tab-separated lines]",
+            help='jsonl, with the headers, or csv, in which null is nothing and an empty text "". '
+            "[default: tab-separated lines]",
         ),
     ] = None,
     encoding: Annotated[
@@ -122,22 +124,31 @@ def consume(
         enable_auto_commit=False,
     )
     printing = Printing(consumer, printer(output_format, encoding))
-    with printing.counted(f'group "{group}"'), ended_by_sigterm():
-        warn_of_missing(options, topics or ())
-        with consumer, printing.committing():
-            consumer.subscribe(topics or (), pattern=pattern, listener=printing)
-            printing.run(max_records)
+    counted = printing.counted(f'group "{group}"')
+    with counted, ended_by_sigterm(), consumer, printing.committing():
+        consumer.subscribe(topics or (), pattern=pattern, listener=printing)
+        warn_of_missing(options, topics or (), pattern)
+        printing.run(max_records)
 
 
-def warn_of_missing(options: ClientOptions, topics: Sequence[str]) -> None:
-    """Say on stderr which topics are not there: a member waits until they are."""
-    if not topics:
-        return
+def warn_of_missing(options: ClientOptions, topics: Sequence[str], pattern: str | None) -> None:
+    """Say on stderr which topics are not there, or that none matches: a member waits until they
+    are.
+    """
     with Client(options) as client:
         there = client.metadata().topics
     for topic in dict.fromkeys(topics):
         if topic not in there:
             say(printable(f'warning: there is no topic "{topic}" yet; waiting until it is created'))
+    if pattern is None:
+        return
+    names = [name for name, topic in there.items() if not topic.is_internal]
+    if not any(re.fullmatch(pattern, name) for name in names):
+        often_s = options.metadata_max_age_ms / 1000
+        text = (
+            f'warning: no topic matches "{pattern}" yet, by its whole name; waiting until one is '
+        )
+        say(printable(text + f"created, which is looked for every {often_s:.0f} s"))
 
 
 class Terminated(BaseException):

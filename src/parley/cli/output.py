@@ -6,10 +6,10 @@ a pipe. Colour follows NO_COLOR and whether stdout is a terminal.
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _UNFOLDED = 100_000
+_QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
+"""What a cell of csv is quoted for, besides that it is empty."""
 JSON_VERSION = 1
 """The version of the JSON envelope: raised when a key changes its meaning or goes away."""
 
@@ -99,14 +101,25 @@ def print_rows(
         for row in rows:
             print(json.dumps({name: row.get(name) for name in columns}, default=str), file=stream)
     elif output_format is OutputFormat.CSV:
-        writer = csv.writer(stream, lineterminator="\n")
         if heading:
-            writer.writerow(columns)
-        writer.writerows([row.get(name) for name in columns] for row in rows)
+            _print_csv(columns, stream)
+        for row in rows:
+            _print_csv([row.get(name) for name in columns], stream)
     elif output_format is OutputFormat.TABLE or stream.isatty():
         _print_table(columns, rows, stream)
     else:
         print_lines(columns, rows, stream, heading=heading)
+
+
+def _print_csv(cells: Sequence[object], stream: TextIO) -> None:
+    """Print a line in which nothing stands for null, and "" for an empty text: the csv module of
+    Python before 3.12 writes both alike.
+    """
+    print(",".join("" if one is None else _quoted(str(one)) for one in cells), file=stream)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if not text or _QUOTED.search(text) else text
 
 
 def print_lines(

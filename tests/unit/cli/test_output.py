@@ -71,3 +71,14 @@ def test_csv_reads_back() -> None:
         {"topic_name": "a\tb", "count": "3", "ok": "True"},
         {"topic_name": "", "count": "0", "ok": "False"},
     ]
+
+
+def test_null_and_an_empty_text_differ_in_csv() -> None:
+    stream = io.StringIO()
+    texts = [None, "", "a", 'a "b"', "a,b", "a\r\nb", " a", "\t", "a\x0bb", "\u2028"]
+    rows: list[dict[str, object]] = [{"a": text, "b": None} for text in texts]
+    print_rows("topics", ["a", "b"], rows, OutputFormat.CSV, stream)
+    lines = stream.getvalue().split("\n")
+    assert lines[:4] == ["a,b", ",", '"",', "a,"]
+    found = list(csv.reader(io.StringIO(stream.getvalue(), newline="")))
+    assert [one for one, _ in found[1:]] == [text or "" for text in texts]

@@ -29,3 +29,8 @@ class Replay(BlockingJob[AsyncReplay]):
     plan = blocking(AsyncReplay.plan)
     status = blocking(AsyncReplay.status)
     stop = in_loop(AsyncReplay.stop)
+
+    @property
+    def records(self) -> int:
+        """Records committed by this process."""
+        return self._async().records

@@ -161,7 +161,7 @@ class AsyncReplay(AsyncJob):
     @property
     def records(self) -> int:
         """Records committed by this process."""
-        return sum(self._writing.records.values()) if self._writing is not None else 0
+        return sum(tuple(self._writing.records.values())) if self._writing is not None else 0
 
     async def has_begun(self) -> bool:
         """Return whether the target has anything of this replay."""

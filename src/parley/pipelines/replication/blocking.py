@@ -33,3 +33,8 @@ class Replication(BlockingJob[AsyncReplication]):
     verify = blocking(AsyncReplication.verify)
     cutover = blocking(AsyncReplication.cutover)
     stop = in_loop(AsyncReplication.stop)
+
+    @property
+    def records(self) -> int:
+        """Records committed by this process."""
+        return self._async().records

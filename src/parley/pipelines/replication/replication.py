@@ -283,7 +283,8 @@ class AsyncReplication(AsyncJob):
     @property
     def records(self) -> int:
         """Records committed by this process."""
-        return sum(lane.records for lane in self._engine.lanes.values()) if self._engine else 0
+        lanes = tuple(self._engine.lanes.values()) if self._engine else ()
+        return sum(lane.records for lane in lanes)
 
     async def status(self) -> list[PartitionStatus]:
         """Return how far each partition is: of this replication, or as the target has it."""
