@@ -1,9 +1,11 @@
 """Options: names, ranges, both spellings, and the errors of bad values."""
 
 import datetime
+from pathlib import Path
 
 import pytest
 
+from parley.client import ConsumerOptions, ProducerOptions, ShareConsumerOptions
 from parley.client.options.client_options import (
     ClientOptions,
     FetchOptions,
@@ -186,3 +188,36 @@ def test_replace_checks_again():
 def test_a_bootstrap_server_has_no_scheme() -> None:
     with pytest.raises(ConfigError, match='leave "http://" out'):
         ClientOptions(bootstrap_servers="http://localhost:9092")
+
+
+@pytest.mark.parametrize("wrong", [b"g", bytearray(b"g"), ["g"], {"g": 1}, True, len])
+def test_the_text_of_what_is_no_text_is_no_name(wrong: object) -> None:
+    for kind, name in ((ConsumerOptions, "group_id"), (ClientOptions, "client_id")):
+        with pytest.raises(ConfigError, match=f"{name} must be a text, not"):
+            kind(**{name: wrong})
+    assert ConsumerOptions(group_id=5).group_id == "5"  # as a properties file may give it
+    assert ClientOptions(ssl_cafile=Path("ca.pem")).ssl_cafile == "ca.pem"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ClientOptions, "client_id"),
+        (FetchOptions, "client_rack"),
+        (ConsumerOptions, "group_id"),
+        (ConsumerOptions, "group_instance_id"),
+        (ProducerOptions, "transactional_id"),
+        (ShareConsumerOptions, "group_id"),
+    ],
+)
+def test_names_that_kafka_cannot_carry_are_refused_when_they_are_given(
+    kind: type, name: str
+) -> None:
+    for wrong in ("\ud800", "x" * 40_000):
+        with pytest.raises(ConfigError, match=name):
+            kind(**{name: wrong})
+
+
+def test_a_member_that_is_static_has_a_name() -> None:
+    with pytest.raises(ConfigError, match="group_instance_id"):
+        ConsumerOptions(group_id="g", group_instance_id="")

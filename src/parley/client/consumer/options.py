@@ -39,12 +39,14 @@ class ConsumerOptions(FetchOptions):
         "group to be a member of, and whose committed offsets are used; subscribe and commit "
         "need one",
         kind=str,
+        sent=True,
     )
     group_instance_id: str | None = option(
         None,
         "name of this static member: it may be away for a session and keeps its partitions "
         "(Kafka 2.3)",
         kind=str,
+        sent=True,
     )
     group_protocol: str = option(
         "classic",
@@ -57,6 +59,7 @@ class ConsumerOptions(FetchOptions):
         "assignor of the coordinator, uniform or range, with the consumer protocol; None: "
         "its first",
         kind=str,
+        sent=True,
     )
     session_timeout_ms: int = option(
         45_000, "after so long without a heartbeat the group goes on without this member", low=1
@@ -101,6 +104,8 @@ class ConsumerOptions(FetchOptions):
         self.assignors  # noqa: B018  # raises for a name that is no assignor
         self.deserializers  # noqa: B018  # raises for what is no deserializer
         self._check_protocol()
+        if self.group_instance_id == "":
+            raise ConfigError("group_instance_id: '' is no name; None is a member without one")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms} has to be smaller than "

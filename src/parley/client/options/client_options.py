@@ -110,7 +110,9 @@ class ClientOptions(SecurityOptions):
     bootstrap_servers: str = option(
         "localhost:9092", "brokers to begin with: host:port, separated by commas"
     )
-    client_id: str = option("parley", "name of this client in the brokers' logs and quotas")
+    client_id: str = option(
+        "parley", "name of this client in the brokers' logs and quotas", sent=True
+    )
     request_timeout_ms: int = option(30_000, "longest wait for one answer", low=1, high=_INT32)
     default_api_timeout_ms: int = option(
         60_000, "longest time for one call, with its retries", low=1, high=_INT32
@@ -193,7 +195,7 @@ class FetchOptions(OptionSet):
     )
     check_crcs: bool = option(True, "whether the checksum of each batch is checked")
     client_rack: str = option(
-        "", "rack of this client, for reading from the nearest replica (KIP-392)"
+        "", "rack of this client, for reading from the nearest replica (KIP-392)", sent=True
     )
     max_batch_rows: int = option(
         65_536, "most rows of one RecordBatch (parley's own)", low=1, high=_INT32

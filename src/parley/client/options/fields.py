@@ -14,12 +14,13 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from parley.client.options.java_names import JAVA_NAMES
 from parley.errors import ConfigError, nearest_hint
-from parley.types import Secret
+from parley.types import Secret, text as sendable
 
 log = logging.getLogger("parley.client")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
@@ -47,10 +48,11 @@ def option(
     dotted: str | None = None,
     kind: type = object,
     shown: bool = True,
+    sent: bool = False,
 ) -> Any:
     """Return a dataclass field for an option; `kind` is the type a text value is read as.
 
-    With `shown=False` no repr has its value.
+    With `shown=False` no repr has its value; with `sent=True` it goes to brokers as a text.
     """
     if kind is object and default is not None:
         kind = type(default)
@@ -61,6 +63,7 @@ def option(
         "choices": choices,
         "dotted": dotted,
         "kind": kind,
+        "sent": sent,
     }
     return dataclasses.field(default=default, metadata=metadata, repr=shown)
 
@@ -275,11 +278,21 @@ def _checked(field: dataclasses.Field[object], value: object) -> object:
             raise ConfigError(f"{field.name} must be a text, not {type(value).__name__}")
         value = Secret(value)
     elif kind is str:
-        value = value if isinstance(value, str) else str(value)
+        value = _text(field, value)
     choices = field.metadata["choices"]
     if choices:
         value = _choice(field, value, choices)
     return value
+
+
+def _text(field: dataclasses.Field[object], value: object) -> str:
+    """Return a text, also of a number or a path: the text of bytes or of a list is no name."""
+    if not isinstance(value, str | int | float | PathLike) or isinstance(value, bool):
+        raise ConfigError(f"{field.name} must be a text, not {type(value).__name__}")
+    found = str(value)
+    if found and field.metadata["sent"]:
+        sendable(field.name, found)
+    return found
 
 
 def _integer(field: dataclasses.Field[object], value: object) -> int:

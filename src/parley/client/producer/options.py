@@ -56,6 +56,7 @@ class ProducerOptions(ProduceOptions):
         "name of this producer across restarts; with it records are sent in transactions "
         "(Kafka 0.11)",
         kind=str,
+        sent=True,
     )
     transaction_timeout_ms: int = option(
         60_000, "after so long without an end a transaction is aborted", low=1, high=_INT32

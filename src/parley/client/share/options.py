@@ -25,7 +25,7 @@ class ShareConsumerOptions(OptionSet):
     `share.record.lock.duration.ms`)."""
 
     group_id: str | None = option(
-        None, "share group to be a member of; it has to be given", kind=str
+        None, "share group to be a member of; it has to be given", kind=str, sent=True
     )
     share_acknowledgement_mode: str = option(
         IMPLICIT,
@@ -58,7 +58,7 @@ class ShareConsumerOptions(OptionSet):
         500, "how long a broker waits for fetch_min_bytes", low=0, high=_INT32
     )
     check_crcs: bool = option(True, "whether the checksum of each batch is checked")
-    client_rack: str = option("", "rack of this client")
+    client_rack: str = option("", "rack of this client", sent=True)
     max_decompressed_bytes: int = option(
         256 * 2**20,
         "largest size of one record batch when decompressed (parley's own)",
