@@ -166,7 +166,10 @@ async def test_records_that_another_producer_of_the_client_gives_up_take_none_al
                 for sending, sent in ((ending, given_up), (other, kept)):
                     sent.append(await sending.send("t", b"%d" % number))
                     sending._core.writer.hand_over_all()
-            await asyncio.sleep(0.2)
+            log = client._producing().sender.log(TopicPartition("t", 0))
+            await eventually_async(  # all that were sent were refused, and wait to go again
+                lambda: log.queue and log.queue[0].attempted and not log.in_flight
+            )
             if why == "closed":
                 await ending.close(timeout_ms=0)
             await eventually_async(lambda: all(one.done() for one in given_up))
