@@ -13,10 +13,9 @@ checks       options that jobs share
 rights       what users of clusters need on topics, and may
 attempts     how long a job tries again after trouble that may pass
 blocking     a job for blocking code
-secret_names which settings of Spark and of lakes' libraries hold secrets
 
 Map: `demo`, `replication`, `replay`, `verify` and `queries` are jobs of their own; they share
-`attempts`, `blocking`, `checks`, `rights` and `secret_names`, and `declared` runs them.
+`attempts`, `blocking`, `checks` and `rights`, and `declared` runs them.
 """
 
 from importlib.util import find_spec

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from parley.spark.options.texts import Use, has_effect
+from parley.types.secret_names import is_secret
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -29,7 +30,6 @@ _SPARKS = (
     "is_managed_location",
     "table_type",
 )
-_SECRET = ("password", "jaas", "keystore.key", "secret", "token", "userinfo")
 
 
 def is_table(options: Mapping[str, str]) -> bool:
@@ -52,11 +52,6 @@ def schema_of_table(columns: StructType, options: Mapping[str, str]) -> StructTy
     first, *rest = columns.fields
     metadata = {**first.metadata, KEY: json.dumps(kept)}
     return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *rest])
-
-
-def is_secret(name: str) -> bool:
-    """Return whether an option of this name may hold a secret."""
-    return any(word in name.lower() for word in _SECRET)
 
 
 def _holds_login(name: str, text: str) -> bool:

@@ -1,7 +1,7 @@
 """Plain values that every layer shares: no behaviour, no I/O.
 
-Map: `values`, `several` for names, `topic_names` that Kafka accepts, and `dead_letters`, what the
-headers of such records say.
+Map: `values`, `several` for names, `topic_names` that Kafka accepts, `secret_names` of settings,
+and `dead_letters`, what the headers of such records say.
 """
 
 from parley.types.several import Many, Names, Several, several, shown, text, texts

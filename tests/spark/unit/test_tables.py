@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+
 from pyspark.sql.types import StructType, _parse_datatype_json_string
 
+from parley.client import ClientOptions
 from parley.spark.source import ParleySource
 from parley.spark.tables import (
-    is_secret,
+    KEY,
     is_table,
     options_of_read,
     options_of_write,
@@ -63,10 +65,15 @@ def test_only_a_table_in_the_making_is_one() -> None:
     assert options_of_read({"subscribe": "t"}, read_schema(False)) == {"subscribe": "t"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["kafka.SSL.truststore.password", "kafka.sasl.oauthbearer.client.credentials.client.secret"],
-)
-def test_names_that_hold_secrets(name: str) -> None:
-    assert is_secret(name)
-    assert not is_secret("kafka.sasl.mechanism")
+def test_no_option_that_holds_a_secret_is_kept() -> None:
+    secrets = {f"kafka.{name}" for name in ClientOptions.secret_names()}
+    secrets |= {"kafka.SSL.truststore.password", "schemaRegistryBearerAuthToken"}
+    secrets |= {"schemaRegistryBasicAuthUserInfo", "schemaRegistrySslPassword"}
+    others = {
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "https://tokens",
+        "kafka.sasl.oauthbearer.client.credentials.client.id": "me",
+    }
+    options = {"provider": "parley", **dict.fromkeys(secrets, "canary-4711"), **others}
+    columns = schema_of_table(read_schema(False), options)
+    assert json.loads(columns.fields[0].metadata[KEY]) == others

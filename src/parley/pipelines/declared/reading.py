@@ -28,10 +28,10 @@ from parley.pipelines.declared.surroundings import (
 from parley.pipelines.declared.trials import Trial
 from parley.pipelines.replay import ReplayOptions
 from parley.pipelines.replication import ReplicationOptions
-from parley.pipelines.secret_names import is_secret
 from parley.pipelines.verify import VerifyOptions
 from parley.registry import RegistryOptions
 from parley.spark.lakes.options import local_path
+from parley.types.secret_names import is_secret
 
 log = logging.getLogger("parley.pipelines")
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from parley.errors import ConfigError
-from parley.pipelines.secret_names import is_secret
 from parley.types import Secret
+from parley.types.secret_names import is_secret
 
 _ENVIRONMENT, _FILE = "env:", "file:"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from parley.errors import ConfigError, JobError
 from parley.host import spark_environment
 from parley.pipelines.queries.failures import clearest_line
-from parley.pipelines.secret_names import SECRET
+from parley.types.secret_names import SECRET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,20 +5,19 @@ Without Spark, so that readers can do without it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from parley.errors import LakeError, NotInstalledError
 from parley.spark.lakes.options import delta_address
+from parley.types.secret_names import may_be_secret
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-_SECRET = re.compile(r"secret|password|token|credential|key|sas", re.IGNORECASE)
 _SHORTEST = 4
 """What is shorter is no secret, and would be found in any text."""
 
@@ -95,7 +94,7 @@ def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
 def _secrets(properties: Mapping[str, str]) -> Iterator[str]:
     for name, given in properties.items():
         value = str(given)
-        if _SECRET.search(name):
+        if may_be_secret(name):
             yield value
         try:
             password = urlsplit(value).password

@@ -14,8 +14,8 @@ from parley.pipelines.declared.reading import read_text
 from parley.pipelines.queries import QueryOptions
 from parley.pipelines.queries.session import REDACTED
 from parley.pipelines.replay import ReplayOptions
-from parley.pipelines.secret_names import is_secret
 from parley.registry import RegistryOptions
+from parley.types.secret_names import is_secret
 
 FILE = """
 [pipeline]
