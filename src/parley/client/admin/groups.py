@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from parley.client.admin.calls import Begin
 from parley.client.admin.outcomes import for_each, group_error
 from parley.client.cluster.coordinators import KeyType
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.routing import at_all, at_coordinator, find_coordinators
 from parley.client.options import arguments
-from parley.errors import ConfigError, NetworkError, broker_error, nearest_hint
+from parley.errors import ConfigError, NetworkError, nearest_hint
 from parley.errors.codes import GROUP_ID_NOT_FOUND
 from parley.messages import DeleteGroupsRequest, ListGroupsRequest, ListGroupsResponse
 from parley.net import BrokerConnection
-from parley.schema import ApiKey
 from parley.types import Names, texts
 from parley.versions import VersionRange
 
@@ -70,11 +70,8 @@ async def list_groups(
 
     async def attempt(conn: BrokerConnection) -> list[Listed]:
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
-        code, where = reply.message.error_code, str(conn.address)
-        if code:
-            raise broker_error(
-                code, api=ApiKey.LIST_GROUPS.name, version=reply.version, broker=where
-            )
+        if reply.message.error_code:
+            raise refusal(reply, reply.message.error_code, conn=conn)
         return [(one, reply.version) for one in reply.message.groups]
 
     answers = await at_all(cluster, "listing groups", deadline, attempt)

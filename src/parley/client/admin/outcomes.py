@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import raise_first
-from parley.errors import KafkaError, broker_error
+from parley.errors import KafkaError
 from parley.errors.codes import GROUP_ID_NOT_FOUND, GROUP_SUBSCRIBED_TO_TOPIC, NON_EMPTY_GROUP
 from parley.messages import Message
 from parley.net import BrokerConnection, Reply
-from parley.schema import ApiKey
 from parley.types import TopicPartition
 
 T = TypeVar("T")
@@ -72,12 +72,4 @@ def group_error(
     `said` is the broker's own text, where it has one.
     """
     text = said or _TEXTS.get(code, 'group "{}"').format(group_id)
-    return broker_error(
-        code,
-        text,
-        topic=tp.topic if tp is not None else None,
-        partition=tp.partition if tp is not None else None,
-        api=ApiKey(reply.api_key).name,
-        version=reply.version,
-        broker=str(conn.address),
-    )
+    return refusal(reply, code, text, tp, conn=conn)

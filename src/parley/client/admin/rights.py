@@ -6,9 +6,10 @@ from enum import IntEnum
 
 from parley.client.admin.calls import Begin
 from parley.client.cluster.metadata_source import metadata_request
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import raise_first
 from parley.client.options import arguments
-from parley.errors import KafkaError, broker_error
+from parley.errors import KafkaError
 from parley.errors.codes import (
     LEADER_NOT_AVAILABLE,
     NONE,
@@ -85,7 +86,7 @@ def _read(reply: Reply[MetadataResponse]) -> Rights:
         elif code in (NONE, LEADER_NOT_AVAILABLE):
             found[name] = operations(topic.topic_authorized_operations)
         elif code != UNKNOWN_TOPIC_OR_PARTITION:
-            errors.append(broker_error(code, topic=name, api="METADATA", version=reply.version))
+            errors.append(refusal(reply, code, topic=name))
     raise_first(errors)
     return found
 

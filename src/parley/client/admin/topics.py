@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from parley.client.admin.calls import Begin
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import Deadline, raise_first
 from parley.client.cluster.routing import at_controller
 from parley.client.cluster.wanted_topics import ensure_topics
@@ -67,15 +68,8 @@ async def create_topics(
         errors = []
         for found in reply.message.topics:
             if found.error_code:
-                text = found.error_message
-                error = broker_error(
-                    found.error_code,
-                    text,
-                    topic=found.name,
-                    api="CREATE_TOPICS",
-                    version=reply.version,
-                )
-                errors.append(error)
+                code, said = found.error_code, found.error_message
+                errors.append(refusal(reply, code, said, topic=found.name, conn=conn))
             else:
                 counts = (found.num_partitions, found.replication_factor)
                 made[found.name] = CreatedTopic(found.name, bytes(found.topic_id), *counts)
@@ -168,15 +162,8 @@ async def delete_topics(begin: Begin, names: Names, *, timeout_ms: int | None = 
         errors = []
         for found in reply.message.responses:
             if found.error_code:
-                text = found.error_message
-                error = broker_error(
-                    found.error_code,
-                    text,
-                    topic=found.name,
-                    api="DELETE_TOPICS",
-                    version=reply.version,
-                )
-                errors.append(error)
+                code, said = found.error_code, found.error_message
+                errors.append(refusal(reply, code, said, topic=found.name, conn=conn))
             elif found.name is not None:  # asked by name, answered by name
                 done.add(found.name)
         _raise_all(errors)

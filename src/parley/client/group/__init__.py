@@ -4,5 +4,5 @@ Map: `formats` are the bytes that members write for each other, `assignors` deci
 `classic` is the protocol of JoinGroup and SyncGroup, `modern` that of KIP-848, `share` that of
 share groups (KIP-932). Whatever the protocol: `member` is what a consumer needs, `coordinator` is
 the way to a group's, `pace` the two clocks of a member, `steps` what it lets the application see;
-`bell` wakes a task.
+`topic_names` what is meant by ids of topics; `bell` wakes a task.
 """

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import Deadline, raise_first
 from parley.client.cluster.routing import at_coordinator
+from parley.client.offsets.commit_parts import ACTIVE_GROUP, parts_by_topic, refused_offsets
 from parley.client.offsets.unknown_partitions import UnknownPartitions, is_unknown
 from parley.client.results import ConsumerGroupMetadata
 from parley.errors import (
@@ -16,18 +18,14 @@ from parley.errors import (
     KafkaError,
     RequestTimedOut,
     UnsupportedVersionError,
-    broker_error,
 )
 from parley.errors.codes import (
     FENCED_MEMBER_EPOCH,
-    GROUP_AUTHORIZATION_FAILED,
-    ILLEGAL_GENERATION,
     STALE_MEMBER_EPOCH,
-    UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from parley.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse
-from parley.net import BrokerConnection
+from parley.net import BrokerConnection, Reply
 from parley.schema import ApiKey
 from parley.types import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from parley.versions import Feature, VersionRange
@@ -47,8 +45,6 @@ TOPIC_IDS_VERSION = Feature.OFFSETS_TOPIC_IDS.first_version(ApiKey.OFFSET_FETCH)
 """From this OffsetCommit and OffsetFetch version on topics go by id."""
 _ALL_OFFSETS = VersionRange(GROUP_ERROR_VERSION, TOPIC_IDS_VERSION - 1)
 """Versions of OffsetFetch that return all offsets of a group, by topics' names."""
-ACTIVE_GROUP = (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID)
-"""The answer of a group that has members of its own."""
 NO_MEMBER_OF_NOW = frozenset({*ACTIVE_GROUP, FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH})
 """The answers to who was a member: the partitions may be others' by now."""
 
@@ -100,55 +96,27 @@ async def _commit_once(
     """Ask the coordinator once; return the errors of partitions that it refused."""
     if group.group_instance_id is not None:
         conn.versions.require(Feature.STATIC_MEMBERSHIP)
-    topics: dict[str, OffsetCommitRequest.OffsetCommitRequestTopic] = {}
-    for tp, position in offsets.items():
-        if tp.topic not in topics:
-            topics[tp.topic] = OffsetCommitRequest.OffsetCommitRequestTopic(
-                name=tp.topic, topic_id=cluster.view.topic_id(tp.topic), partitions=[]
-            )
-        topics[tp.topic].partitions.append(
-            OffsetCommitRequest.OffsetCommitRequestPartition(
-                partition_index=tp.partition,
-                committed_offset=position.offset,
-                committed_leader_epoch=position.leader_epoch,
-                committed_metadata=position.metadata,
-            )
-        )
+    parts = parts_by_topic(offsets, OffsetCommitRequest.OffsetCommitRequestPartition)
+    ids = {name: cluster.view.topic_id(name) for name in parts}
+    make = OffsetCommitRequest.OffsetCommitRequestTopic
     message = OffsetCommitRequest(
         group_id=group.group_id,
         generation_id_or_member_epoch=group.generation_id,
         member_id=group.member_id,
         group_instance_id=group.group_instance_id,
-        topics=list(topics.values()),
+        topics=[
+            make(name=name, topic_id=ids[name], partitions=found) for name, found in parts.items()
+        ],
     )
-    names = {bytes(topic.topic_id): name for name, topic in topics.items()}
     timeout_ms = cluster.request_timeout_ms(deadline)
     reply = await cluster.ask(conn, message, timeout_ms, _by_name_or_id(cluster, offsets))
-    failures: dict[TopicPartition, KafkaError] = {}
-    for topic in reply.message.topics:
-        by_id = reply.version >= TOPIC_IDS_VERSION
-        name = names.get(bytes(topic.topic_id)) if by_id else topic.name
-        for part in topic.partitions:
-            if part.error_code:
-                tp = TopicPartition(name or "", part.partition_index)
-                failures[tp] = _refusal(part.error_code, tp, group, reply.version)
-    return failures
-
-
-def _refusal(
-    code: int, tp: TopicPartition, group: ConsumerGroupMetadata, version: int
-) -> KafkaError:
-    active = group.outside and code in ACTIVE_GROUP
-    text = f"group {group.group_id} has active members; only they may commit" if active else None
-    return broker_error(
-        code,
-        text,
-        topic=tp.topic,
-        partition=tp.partition,
-        api="OFFSET_COMMIT",
-        version=version,
-        resource=f"group {group.group_id}" if code == GROUP_AUTHORIZATION_FAILED else None,
+    by_id = reply.version >= TOPIC_IDS_VERSION
+    names = {topic_id: name for name, topic_id in ids.items()}
+    answered = (
+        (names.get(bytes(topic.topic_id), "") if by_id else topic.name, topic.partitions)
+        for topic in reply.message.topics
     )
+    return refused_offsets(reply, answered, group, conn)
 
 
 def _raise(
@@ -224,7 +192,7 @@ async def read_offsets(
             raise
         message = _fetch_request(cluster, group, wanted, version, stable=stable)
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
-        return _read_committed(cluster, reply.message, reply.version, group_id, wanted)
+        return _read_committed(cluster, reply, group_id, wanted)
 
     what = f"fetching offsets of group {group_id}"
     return await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, attempt)
@@ -312,16 +280,15 @@ def _fetch_request(
 
 def _read_committed(
     cluster: Cluster,
-    response: OffsetFetchResponse,
-    version: int,
+    reply: Reply[OffsetFetchResponse],
     group_id: str,
     wanted: list[TopicPartition] | None,
 ) -> Offsets:
+    response, version = reply.message, reply.version
     group = response.groups[0] if version >= BATCHED_FETCH and response.groups else response
     code = getattr(group, "error_code", 0)
     if code:
-        resource = f"group {group_id}"
-        raise broker_error(code, api="OFFSET_FETCH", version=version, resource=resource)
+        raise refusal(reply, code, resource=f"group {group_id}")
     topics = {tp.topic for tp in wanted or ()}
     names = {cluster.view.topic_id(topic): topic for topic in topics}
     found: Offsets = dict.fromkeys(wanted or ())
@@ -339,15 +306,7 @@ def _read_committed(
                 part.error_code == UNKNOWN_TOPIC_OR_PARTITION and version < GROUP_ERROR_VERSION
             )
             if part.error_code and not nothing:
-                api = ApiKey.OFFSET_FETCH.name
-                error = broker_error(
-                    part.error_code,
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    api=api,
-                    version=version,
-                )
-                errors.append(error)
+                errors.append(refusal(reply, part.error_code, None, tp))
             elif (wanted is None or tp in found) and part.committed_offset >= 0:
                 found[tp] = OffsetAndMetadata(
                     part.committed_offset, part.metadata or "", part.committed_leader_epoch

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_leaders
 from parley.client.options import arguments
 from parley.client.results import EpochEndOffset
-from parley.errors import BrokerError, ConfigError, KafkaError, RemoteProtocolError, broker_error
+from parley.errors import BrokerError, ConfigError, KafkaError, RemoteProtocolError
 from parley.errors.codes import FENCED_LEADER_EPOCH
 from parley.messages import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from parley.net import BrokerConnection, Reply
@@ -89,13 +90,7 @@ def read_answers(
             if tp not in questions:
                 continue
             if part.error_code:
-                found[tp] = broker_error(
-                    part.error_code,
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    api="OFFSET_FOR_LEADER_EPOCH",
-                    version=reply.version,
-                )
+                found[tp] = refusal(reply, part.error_code, None, tp)
             else:
                 found[tp] = EpochEndOffset(part.leader_epoch, part.end_offset)
     for tp in questions:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_leaders
 from parley.client.cluster.view import TRUSTED_EPOCHS_VERSION
 from parley.client.options import arguments
 from parley.client.options.client_options import READ_COMMITTED
 from parley.client.results import OffsetAndTimestamp, OffsetSpec, Timestamp
-from parley.errors import ConfigError, KafkaError, RemoteProtocolError, broker_error
+from parley.errors import ConfigError, KafkaError, RemoteProtocolError
 from parley.messages import ListOffsetsRequest, ListOffsetsResponse
 from parley.net import BrokerConnection, Reply
 from parley.schema import ApiKey
@@ -138,13 +139,7 @@ def _read(reply: Reply[ListOffsetsResponse], asked: Collection[TopicPartition]) 
             if tp not in asked or tp in found:
                 continue  # never asked for, or answered twice
             if part.error_code:
-                found[tp] = broker_error(
-                    part.error_code,
-                    topic=tp.topic,
-                    partition=tp.partition,
-                    api="LIST_OFFSETS",
-                    version=reply.version,
-                )
+                found[tp] = refusal(reply, part.error_code, None, tp)
             elif reply.version < BY_TIME_VERSION:
                 old = part.old_style_offsets
                 found[tp] = OffsetAndTimestamp(old[0] if old else -1)

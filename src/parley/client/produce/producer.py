@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from parley.arrow import columns_from_arrow
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_any
 from parley.client.options.client_options import CODECS, ProduceOptions
@@ -37,7 +38,7 @@ from parley.client.produce.sender import Sender
 from parley.client.produce.sequences import PartitionSequences
 from parley.client.produce.state import InTransaction, OutBatch, ProduceCall
 from parley.client.results import ProduceResult
-from parley.errors import KafkaError, UnsupportedVersionError, broker_error
+from parley.errors import KafkaError, UnsupportedVersionError
 from parley.messages import InitProducerIdRequest
 from parley.net import BrokerConnection
 from parley.net.shared import outcome
@@ -348,9 +349,7 @@ class Producer:
                 conn, message, self._cluster.request_timeout_ms(deadline)
             )
             if reply.message.error_code:
-                raise broker_error(
-                    reply.message.error_code, api="INIT_PRODUCER_ID", version=reply.version
-                )
+                raise refusal(reply, reply.message.error_code, conn=conn)
             return reply.message.producer_id, reply.message.producer_epoch
 
         what, feature = "getting a producer id", Feature.IDEMPOTENT_PRODUCER

@@ -12,8 +12,10 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import Deadline, Reaction, classify
 from parley.client.cluster.view import HINTED, ClusterMetadata, Endpoint
 from parley.client.group.share.acquired import AcquiredRange
@@ -33,7 +35,7 @@ from parley.client.group.share.wire import (
     fetch_request,
     renewing,
 )
-from parley.client.share.brokers import Broker, Where
+from parley.client.share.brokers import Broker
 from parley.client.share.fetched import Row, SharedFetch
 from parley.client.share.options import ShareConsumerOptions
 from parley.errors import KafkaError, NetworkError, UnsupportedVersionError
@@ -194,9 +196,9 @@ class ShareExchange:
         allowed = allowed_versions(options.share_acquire_mode == RECORD_LIMIT)
         timeout_ms = cluster.options.request_timeout_ms + options.fetch_max_wait_ms
         reply = await cluster.ask(conn, message, timeout_ms, allowed)
-        answer, where = reply.message, Where("SHARE_FETCH", reply.version, str(conn.address))
+        answer, refused = reply.message, partial(refusal, reply, conn=conn)
         if answer.error_code:
-            raise where.error(answer.error_code, answer.error_message)
+            raise refused(answer.error_code, answer.error_message)
         session.fetched(wanted.keys())
         self.acquisition_lock_timeout_ms = answer.acquisition_lock_timeout_ms or None
         errors: dict[TopicPartition, KafkaError] = {}
@@ -207,9 +209,9 @@ class ShareExchange:
                 if tp is None:
                     continue
                 if code := found.acknowledge_error_code:
-                    errors[tp] = where.error(code, found.acknowledge_error_message, tp)
+                    errors[tp] = refused(code, found.acknowledge_error_message, tp)
                 if found.error_code:
-                    error = where.error(found.error_code, found.error_message, tp)
+                    error = refused(found.error_code, found.error_message, tp)
                     well &= self._partition_failed(tp, error, found, answer.node_endpoints)
                 else:
                     self._take(tp, Grant(broker.node_id, session.number, topic.topic_id), found)
@@ -236,9 +238,9 @@ class ShareExchange:
         message, renews = acknowledge_request(self._who, epoch, dues), renewing(dues)
         timeout_ms = cluster.options.request_timeout_ms
         reply = await cluster.ask(conn, message, timeout_ms, allowed_versions(renews))
-        answer, where = reply.message, Where("SHARE_ACKNOWLEDGE", reply.version, str(conn.address))
+        answer, refused = reply.message, partial(refusal, reply, conn=conn)
         if answer.error_code:
-            raise where.error(answer.error_code, answer.error_message)
+            raise refused(answer.error_code, answer.error_message)
         broker.session.acknowledged()
         lock_ms = answer.acquisition_lock_timeout_ms or self.acquisition_lock_timeout_ms
         self.acquisition_lock_timeout_ms = lock_ms
@@ -248,7 +250,7 @@ class ShareExchange:
             for found in topic.partitions:
                 tp = named.get((bytes(topic.topic_id), found.partition_index))
                 if tp is not None and found.error_code:
-                    errors[tp] = where.error(found.error_code, found.error_message, tp)
+                    errors[tp] = refused(found.error_code, found.error_message, tp)
                     self._follow(tp, errors[tp], found, answer.node_endpoints)
         self.outcomes += self._book.settle(dues, errors)
         return True

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import Deadline
 from parley.client.cluster.routing import at_all, at_coordinator, find_coordinators
 from parley.client.options import arguments
-from parley.errors import ConfigError, broker_error
+from parley.errors import ConfigError
 from parley.errors.codes import TRANSACTIONAL_ID_NOT_FOUND
 from parley.messages import (
     DescribeTransactionsRequest,
@@ -106,11 +107,7 @@ async def list_transactions(
         conn.versions.choose(ApiKey.LIST_TRANSACTIONS, allowed, feature=_feature(wanted))
         reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
         if reply.message.error_code:
-            where = str(conn.address)
-            code = reply.message.error_code
-            raise broker_error(
-                code, api=ApiKey.LIST_TRANSACTIONS.name, version=reply.version, broker=where
-            )
+            raise refusal(reply, reply.message.error_code, conn=conn)
         if reply.message.unknown_state_filters:
             names = ", ".join(reply.message.unknown_state_filters)
             raise ConfigError(f"broker {conn.address} knows no transaction state called {names}")
@@ -162,8 +159,7 @@ async def _describe_at(
         if entry.transactional_id != name or entry.error_code == TRANSACTIONAL_ID_NOT_FOUND:
             continue
         if entry.error_code:
-            api, where = ApiKey.DESCRIBE_TRANSACTIONS.name, str(conn.address)
-            raise broker_error(entry.error_code, api=api, version=reply.version, broker=where)
+            raise refusal(reply, entry.error_code, conn=conn)
         return TransactionDescription(
             name,
             entry.transaction_state,

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from parley.client.cluster.core import Cluster
-from parley.client.cluster.retry import Deadline
+from parley.client.cluster.refusals import refusal
+from parley.client.cluster.retry import Deadline, raise_first
+from parley.client.offsets.commit_parts import parts_by_topic, refused_offsets
 from parley.client.results import ConsumerGroupMetadata
 from parley.client.transactions.state import NOBODY, Identity
-from parley.errors import UnsupportedVersionError, broker_error
+from parley.errors import UnsupportedVersionError
 from parley.messages import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -87,10 +89,9 @@ async def init_producer_id(
     )
     allowed = VersionRange(0 if writer.identity == NOBODY else RENEWING_VERSION, _MAX)
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
-    resource = f"transactional id {writer.transactional_id}"
-    _raise(
-        reply.message.error_code, ApiKey.INIT_PRODUCER_ID, reply.version, conn, resource=resource
-    )
+    if code := reply.message.error_code:
+        resource = f"transactional id {writer.transactional_id}"
+        raise refusal(reply, code, conn=conn, resource=resource)
     return Identity(reply.message.producer_id, reply.message.producer_epoch), renews
 
 
@@ -123,13 +124,7 @@ async def add_partitions(
         if found.partition_error_code
     ]
     for code, topic, partition in sorted(wrong, key=lambda found: found[0] == NOT_ATTEMPTED):
-        _raise(
-            code,
-            ApiKey.ADD_PARTITIONS_TO_TXN,
-            reply.version,
-            conn,
-            TopicPartition(topic, partition),
-        )
+        raise refusal(reply, code, None, TopicPartition(topic, partition), conn=conn)
 
 
 async def add_offsets(
@@ -143,10 +138,8 @@ async def add_offsets(
         group_id=group_id,
     )
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline))
-    resource = f"group {group_id}"
-    _raise(
-        reply.message.error_code, ApiKey.ADD_OFFSETS_TO_TXN, reply.version, conn, resource=resource
-    )
+    if code := reply.message.error_code:
+        raise refusal(reply, code, conn=conn, resource=f"group {group_id}")
 
 
 async def commit_offsets(
@@ -157,18 +150,11 @@ async def commit_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     deadline: Deadline,
 ) -> None:
-    """Give offsets to the group's coordinator; they count when the transaction commits."""
+    """Give offsets to the group's coordinator; they count when the transaction commits. Raises the
+    error of the worst partition, noting the others.
+    """
     allowed = _offsets_versions(conn, writer, group)
-    topics: dict[str, list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition]] = {}
-    for tp, position in offsets.items():
-        topics.setdefault(tp.topic, []).append(
-            TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
-                partition_index=tp.partition,
-                committed_offset=position.offset,
-                committed_leader_epoch=position.leader_epoch,
-                committed_metadata=position.metadata,
-            )
-        )
+    parts = parts_by_topic(offsets, TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition)
     message = TxnOffsetCommitRequest(
         transactional_id=writer.transactional_id,
         group_id=group.group_id,
@@ -179,14 +165,12 @@ async def commit_offsets(
         group_instance_id=group.group_instance_id,
         topics=[
             TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=name, partitions=found)
-            for name, found in topics.items()
+            for name, found in parts.items()
         ],
     )
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
-    for topic in reply.message.topics:
-        for found in topic.partitions:
-            tp = TopicPartition(topic.name, found.partition_index)
-            _raise(found.error_code, ApiKey.TXN_OFFSET_COMMIT, reply.version, conn, tp)
+    answered = ((topic.name, topic.partitions) for topic in reply.message.topics)
+    raise_first(list(refused_offsets(reply, answered, group, conn).values()))
 
 
 def _offsets_versions(
@@ -221,28 +205,7 @@ async def end_txn(
     )
     allowed = writer.versions(ApiKey.END_TXN)
     reply = await cluster.ask(conn, message, cluster.request_timeout_ms(deadline), allowed)
-    _raise(reply.message.error_code, ApiKey.END_TXN, reply.version, conn)
+    if code := reply.message.error_code:
+        raise refusal(reply, code, conn=conn)
     found = Identity(reply.message.producer_id, reply.message.producer_epoch)
     return found if writer.generation >= 2 and found.producer_id >= 0 else None
-
-
-def _raise(
-    code: int,
-    api: ApiKey,
-    version: int,
-    conn: BrokerConnection,
-    tp: TopicPartition | None = None,
-    *,
-    resource: str | None = None,
-) -> None:
-    if code:
-        topic, partition = (None, None) if tp is None else (tp.topic, tp.partition)
-        raise broker_error(
-            code,
-            topic=topic,
-            partition=partition,
-            api=api.name,
-            version=version,
-            broker=str(conn.address),
-            resource=resource,
-        )

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
-from parley.client.cluster.view import ClusterMetadata
 from parley.client.group.bell import Bell
 from parley.client.group.coordinator import LEAVE_TIMEOUT_MS, GroupCoordinator
 from parley.client.group.member import Identity, warn_of_absence
@@ -28,10 +27,11 @@ from parley.client.group.modern.heartbeat import (
 from parley.client.group.modern.membership import MemberState, ModernMembership
 from parley.client.group.modern.reactions import Reaction
 from parley.client.group.pace import Pace
+from parley.client.group.topic_names import TopicNames
 from parley.errors import KafkaError, LocalProtocolError, broker_error
 from parley.errors.codes import TOPIC_AUTHORIZATION_FAILED
 from parley.schema import ApiKey
-from parley.types import ZERO_UUID, format_uuid
+from parley.types import format_uuid
 from parley.versions import VersionRange
 
 log = logging.getLogger("parley.client")
@@ -59,9 +59,8 @@ class ModernMember:
         self._task: asyncio.Task[None] | None = None
         self._bell = Bell(cluster.clock)
         self._failures = 0
-        self._looked_at: ClusterMetadata | None = None
-        self._names: dict[bytes, str] = {}
         self.membership = ModernMembership()
+        self._names = TopicNames(cluster, self.membership)
 
     @property
     def identity(self) -> Identity:
@@ -211,31 +210,12 @@ class ModernMember:
                 await self._cluster.clock.sleep_ms(delay_ms)
 
     async def _resolve(self) -> None:
-        """Turn the target into names; metadata that lacks some is asked for (G51)."""
-        membership = self.membership
-        membership.resolve(self._name)
-        if membership.unresolved:
-            self._cluster.schedule.want(membership.topics or ())
-            self._cluster.schedule.request_full()
-            await self._cluster.refresh_quietly(
-                self._cluster.deadline(self._cluster.options.request_timeout_ms)
-            )
-            membership.resolve(self._name)
-        if membership.state is MemberState.RECONCILING:
+        """Turn the target into names; one that is new begins a rebalance."""
+        await self._names.resolve()
+        if self.membership.state is MemberState.RECONCILING:
             self._pace.rebalance_began(self._cluster.now_ms(), "the coordinator has another target")
             self._on_news()
         self._cluster.refresh_if_due()
-
-    def _name(self, topic_id: bytes) -> str | None:
-        view = self._cluster.view
-        if view is not self._looked_at:
-            self._looked_at = view
-            self._names = {
-                topic.topic_id: topic.name
-                for topic in view.topics.values()
-                if topic.topic_id != ZERO_UUID
-            }
-        return self._names.get(topic_id)
 
     async def _give_up_polling(self, now_ms: int) -> None:
         away_ms = self._pace.away_ms(now_ms)
@@ -264,5 +244,4 @@ class ModernMember:
 
     def look_at_metadata(self) -> None:
         """Take the rest of a target, where metadata has its topics now."""
-        if self.membership.unresolved and self._cluster.view is not self._looked_at:
-            self.membership.resolve(self._name)
+        self._names.look_again()

@@ -21,19 +21,17 @@ name them:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from enum import Enum
 
 from parley.client.group.member import Committing, Identity
 from parley.client.group.modern.heartbeat import JOINING, Said
 from parley.client.group.modern.reactions import Reaction, after_heartbeat
 from parley.client.group.steps import Assign, GroupStep, Lost, Revoke, in_order
+from parley.client.group.topic_names import Names
 from parley.errors import BrokerError, KafkaError
 from parley.errors.codes import FENCED_MEMBER_EPOCH, STALE_MEMBER_EPOCH, UNKNOWN_MEMBER_ID
 from parley.types import TopicPartition
-
-Names = Callable[[bytes], str | None]
-"""The name of a topic by its id, None while metadata does not have it."""
 
 
 class MemberState(Enum):

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Collection
 
 from parley.client.cluster.core import Cluster
+from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import Deadline
-from parley.client.cluster.view import ClusterMetadata
 from parley.client.group.bell import Bell
 from parley.client.group.coordinator import LEAVE_TIMEOUT_MS, GroupCoordinator
 from parley.client.group.member import warn_of_absence
@@ -25,9 +25,9 @@ from parley.client.group.share.heartbeat import (
     leaving_request,
 )
 from parley.client.group.share.membership import ShareMembership, ShareMemberState
-from parley.errors import KafkaError, LocalProtocolError, broker_error
+from parley.client.group.topic_names import TopicNames
+from parley.errors import KafkaError, LocalProtocolError
 from parley.schema import ApiKey
-from parley.types import ZERO_UUID
 from parley.versions import Feature
 
 log = logging.getLogger("parley.client")
@@ -44,9 +44,8 @@ class ShareMember:
         self._task: asyncio.Task[None] | None = None
         self._bell = Bell(cluster.clock)
         self._failures = 0
-        self._looked_at: ClusterMetadata | None = None
-        self._names: dict[bytes, str] = {}
         self.membership = ShareMembership()
+        self._names = TopicNames(cluster, self.membership)
 
     # -- what the application does ----------------------------------------------------------------
 
@@ -62,8 +61,7 @@ class ShareMember:
         self._pace.poll_begins(self._cluster.now_ms())
         if self.membership.polled():
             self.wake()
-        if self.membership.unresolved and self._cluster.view is not self._looked_at:
-            self.membership.resolve(self._name)
+        self._names.look_again()
 
     def poll_ends(self) -> None:
         """Take note that the application has what it asked for."""
@@ -140,14 +138,8 @@ class ShareMember:
             )
             answer = reply.message
             if answer.error_code:
-                raise broker_error(
-                    answer.error_code,
-                    answer.error_message,
-                    api="SHARE_GROUP_HEARTBEAT",
-                    version=reply.version,
-                    broker=str(conn.address),
-                    resource=f"group {self.who.group_id}",
-                )
+                code, said, group = answer.error_code, answer.error_message, self.who.group_id
+                raise refusal(reply, code, said, conn=conn, resource=f"group {group}")
         except KafkaError as error:
             self._coordinator.note(error)
             await self._failed(error, epoch)
@@ -165,7 +157,8 @@ class ShareMember:
                 answer.member_epoch,
             )
         membership.answered(epoch, topics, answer.member_epoch, assigned_ids(answer))
-        await self._resolve()
+        await self._names.resolve()
+        self._cluster.refresh_if_due()
         self._on_news()
 
     async def _failed(self, error: KafkaError, epoch: int) -> None:
@@ -178,26 +171,6 @@ class ShareMember:
             self._pace.beat_again(self._cluster.now_ms() + delay_ms)
             if self.membership.hurried:
                 await self._cluster.clock.sleep_ms(delay_ms)
-
-    async def _resolve(self) -> None:
-        """Turn the assignment into names; metadata that lacks some is asked for (G51)."""
-        membership = self.membership
-        membership.resolve(self._name)
-        if membership.unresolved:
-            self._cluster.schedule.want(membership.topics or ())
-            self._cluster.schedule.request_full()
-            timeout_ms = self._cluster.options.request_timeout_ms
-            await self._cluster.refresh_quietly(self._cluster.deadline(timeout_ms))
-            membership.resolve(self._name)
-        self._cluster.refresh_if_due()
-
-    def _name(self, topic_id: bytes) -> str | None:
-        view = self._cluster.view
-        if view is not self._looked_at:
-            self._looked_at = view
-            topics = view.topics.values()
-            self._names = {one.topic_id: one.name for one in topics if one.topic_id != ZERO_UUID}
-        return self._names.get(topic_id)
 
     async def _give_up_polling(self, now_ms: int) -> None:
         away_ms = self._pace.away_ms(now_ms)

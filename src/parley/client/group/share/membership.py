@@ -9,16 +9,14 @@ G55  Polls that stay away longer than the poll interval end the membership; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from enum import Enum
 
 from parley.client.group.modern.reactions import Reaction, after_heartbeat
 from parley.client.group.share.heartbeat import JOINING
+from parley.client.group.topic_names import Names
 from parley.errors import KafkaError
 from parley.types import TopicPartition
-
-Names = Callable[[bytes], str | None]
-"""The name of a topic by its id, None while metadata does not have it."""
 
 
 class ShareMemberState(Enum):
