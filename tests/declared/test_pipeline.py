@@ -137,6 +137,26 @@ async def test_a_flow_that_fails_ends_the_others_in_order(sides: Sides) -> None:
     assert open_ == []
 
 
+def test_a_flow_that_clusters_know_nothing_of_hides_no_other(
+    sides: Sides, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *_, path = sides
+    more = '[flow.gone]\nkind = "copy"\nfrom = { cluster = "old", topics = ["gone"] }\n'
+    path.write_text(path.read_text() + more + 'to = { cluster = "new" }\nauto = false\n')
+    assert main(["run", str(path), "again"]) == 0
+    out = capsys.readouterr().out
+    assert "again\treplay\tdone\t0\t300\n" in out
+    assert "gone\tcopy\tnever ran\t-\t0\n" in out
+    assert main(["status", str(path)]) == 2
+    found = capsys.readouterr()
+    assert found.out == out
+    assert found.err == "the lag of gone is not known: the source has no topic gone\n"
+    assert main(["run", str(path), "gone"]) == 2
+    assert 'parley: this is of the flow "gone"\n' in capsys.readouterr().err
+    with Pipeline.from_file(path) as pipeline:
+        assert str(pipeline.status()[-1].error) == "the source has no topic gone"
+
+
 async def test_a_comparison_of_topics_says_what_both_users_need(sides: Sides) -> None:
     _, new, path = sides
     new.create_topic(TOPIC, partitions=PARTITIONS)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from parley.client import AsyncClient, ClientOptions, NewTopic
+from parley.errors import KafkaError
 from parley.pipelines.declared.declaration import Compared, Flow
 from parley.pipelines.queries import AsyncQuery, QueryOptions, SharedSession
 from parley.pipelines.replay import AsyncReplay, ReplayOptions
@@ -31,7 +32,7 @@ class PlannedChange(NamedTuple):
 class FlowStatus(NamedTuple):
     """How far a flow is. `state` is "running", or how its last run ended: "drained", "done",
     "failed", or "never ran". `lag` are the offsets that are left, None where nobody knows;
-    `records` those of its last run.
+    `records` those of its last run. `error` is why the clusters did not say the lag.
     """
 
     flow: str
@@ -39,6 +40,7 @@ class FlowStatus(NamedTuple):
     state: str
     lag: int | None
     records: int
+    error: KafkaError | None = None
 
 
 Coming = dict[str, dict[str, int]]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from parley.errors import ConfigError, nearest_hint
+from parley.errors import ConfigError, KafkaError, nearest_hint
 from parley.pipelines.blocking import AsyncJob
 from parley.pipelines.declared import keys
 from parley.pipelines.declared.declaration import Declaration, Flow
@@ -75,7 +76,10 @@ class AsyncPipeline(AsyncJob):
         """
         chosen = self._chosen(flows)
         coming: Coming = {}
-        found = {name: await self._flow(name).plan(coming) for name in self._in_order(chosen)}
+        found = {}
+        for name in self._in_order(chosen):
+            with _named(name):
+                found[name] = await self._flow(name).plan(coming)
         return [change for name in chosen for change in found[name]]
 
     async def run(self, flows: Names | None = None) -> None:
@@ -126,7 +130,9 @@ class AsyncPipeline(AsyncJob):
         }
 
     async def status(self) -> list[FlowStatus]:
-        """Return how far each flow is. Disturbs no run."""
+        """Return how far each flow is. Disturbs no run, and raises nothing of what a flow's
+        clusters say: that is in `error`.
+        """
         is_running = self._state.is_running()
         found = []
         for name, flow in self.declaration.flows.items():
@@ -134,8 +140,12 @@ class AsyncPipeline(AsyncJob):
             state = noted.state
             if state == RUNNING and not is_running:
                 state = FAILED  # it was killed
-            lag = await self._flow(name).lag()
-            found.append(FlowStatus(name, flow.kind, state, lag, noted.records))
+            lag, error = None, None
+            try:
+                lag = await self._flow(name).lag()
+            except KafkaError as raised:
+                error = raised
+            found.append(FlowStatus(name, flow.kind, state, lag, noted.records, error))
         return found
 
     async def verify(self, flows: Names | None = None) -> dict[str, Verification]:
@@ -211,7 +221,8 @@ class AsyncPipeline(AsyncJob):
             if self._stopping:
                 return
             try:
-                await at_work[name].prepare()
+                with _named(name):
+                    await at_work[name].prepare()
             except BaseException:
                 self._state.note(name, FAILED, 0)
                 raise
@@ -229,7 +240,8 @@ class AsyncPipeline(AsyncJob):
         state = FAILED
         try:
             if not self._stopping:
-                await one.run()
+                with _named(name):
+                    await one.run()
             state = DRAINED if self._stopping else DONE
         finally:
             self._ended.add(name)
@@ -247,3 +259,13 @@ class AsyncPipeline(AsyncJob):
                 for name in at_work.keys() - self._ended:
                     self._state.note(name, RUNNING, at_work[name].records)
             await asyncio.sleep(LOOK_S)
+
+
+@contextmanager
+def _named(flow: str) -> Iterator[None]:
+    """Say of which flow an error is."""
+    try:
+        yield
+    except KafkaError as error:
+        error.add_note(f'this is of the flow "{flow}"')
+        raise
