@@ -69,6 +69,7 @@ class State:
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         self._check_files()
+        of_before = self._drain_mark()
         with self._lock.open("a+", encoding="utf-8") as lock:
             if not _is_taken(lock):
                 lock.seek(0)
@@ -79,7 +80,8 @@ class State:
             lock.truncate(0)
             lock.write(f"{socket.gethostname()}, process {os.getpid()}\n")
             lock.flush()
-            self._drain.unlink(missing_ok=True)
+            if self._drain_mark() == of_before:  # else it came since, and is for this run
+                self._drain.unlink(missing_ok=True)
             yield
 
     def is_running(self) -> bool:
@@ -103,6 +105,14 @@ class State:
     def is_asked_to_drain(self) -> bool:
         """Whether somebody wants this run to end."""
         return self._drain.exists()
+
+    def _drain_mark(self) -> tuple[int, int] | None:
+        """Return what is another one for each time that somebody asks, None where nobody has."""
+        try:
+            found = self._drain.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     def note(self, flow: str, state: str, records: int) -> None:
         """Write down how far a flow is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import time
 from pathlib import Path
 
@@ -27,6 +28,29 @@ def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> 
     with state.locked():
         assert state.is_running()
     assert not state.is_running()
+
+
+@pytest.mark.parametrize("is_old_there", [False, True])
+def test_a_run_that_is_asked_to_end_while_it_begins_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_old_there: bool
+) -> None:
+    state, asked = State(tmp_path), []
+    if is_old_there:  # of a run that was gone when it was asked
+        (tmp_path / "drain").touch()
+        os.utime(tmp_path / "drain", (1, 1))
+        with state.locked():
+            assert not state.is_asked_to_drain()
+        (tmp_path / "drain").touch()
+        os.utime(tmp_path / "drain", (1, 1))
+
+    def name() -> str:  # asked for when the lock is taken
+        asked.append(State(tmp_path).ask_to_drain())
+        return "here"
+
+    monkeypatch.setattr(socket, "gethostname", name)
+    with state.locked():
+        assert state.is_asked_to_drain() == asked[0]
+        assert asked == [True]
 
 
 def test_who_only_asks_does_not_keep_a_run_from_starting(
