@@ -85,6 +85,16 @@ def test_a_large_message_is_asked_for_with_more_room_until_the_limit():
     assert (error.topic, error.partition) == ("t", 0)
 
 
+def test_who_allows_no_bytes_of_a_partition_asks_for_one_and_then_for_more():
+    for end in (None, 1_000):
+        state = part(end=end, max_bytes=0)
+        assert state.wanted_bytes == 1
+        assert state.grow(memoryview(b"x"), 1) is not None
+        assert "needs more than 1 bytes" in str(state.grow(memoryview(b"x"), 1))
+        assert state.grow(memoryview(b"x"), 4096) is None
+        assert state.wanted_bytes == 2
+
+
 def test_of_a_range_not_much_more_is_asked_for_than_is_left_of_it():
     state = part(position=0, end=1_000_000, max_bytes=2**23)
     assert state.wanted_bytes == 2**20  # nothing is known of its records yet

@@ -51,6 +51,8 @@ def without_connection(pool: Pool, node_id: int | None) -> RequestTimedOut:
     stage = stages.get(address) if address is not None else None
     where = "any broker" if node_id is None else f"broker {node_id}"
     named = f" ({address})" if address is not None else ""
+    if node_id is not None and address is not None:
+        named = f" ({address}, as its advertised.listeners says)"
     now = (
         f"it had come to the stage of {stage}"
         if stage is not None

@@ -132,16 +132,17 @@ class PartitionFetch:
         """What to ask for: of a range with an end not much more than the rest seems to need.
 
         The broker does not know the end. What it sends behind it was read, sent and received for
-        nothing.
+        nothing. It is a byte at least: a broker before KIP-74 sends nothing at all to who asks for
+        none, and nothing would say that more is needed.
         """
         if self.end is None:
-            return self.max_bytes
+            return max(1, self.max_bytes)
         guess = FIRST_BYTES
         if self.bytes_per_offset:
             guess = max(
                 LEAST_BYTES, int((self.end - self.position) * self.bytes_per_offset * SPARE)
             )
-        return min(self.max_bytes, max(guess, self.least_bytes))
+        return max(1, min(self.max_bytes, max(guess, self.least_bytes)))
 
     @property
     def stubborn(self) -> bool:
@@ -237,10 +238,12 @@ class PartitionFetch:
     def grow(self, data: memoryview, limit: int) -> KafkaError | None:
         """Ask for more, as no whole batch came (brokers before KIP-74); an error at the limit."""
         asked = self.wanted_bytes
-        needed = first_batch_bytes(data) or 2 * asked
+        said = first_batch_bytes(data)
+        needed = said or 2 * asked
         if asked >= limit:
+            bytes_needed = f"more than {asked} bytes" if said is None else f"{said} bytes"
             text = (
-                f"the record at offset {self.position} needs {needed} bytes and this "
+                f"the record at offset {self.position} needs {bytes_needed} and this "
                 f"broker does not return it within fetch_max_bytes={limit}; raise "
                 "fetch_max_bytes, or seek past it"
             )
