@@ -15,15 +15,11 @@ A fetcher belongs to its owner, which says what is read and when it ends: `fetch
 `fetch.assigned`.
 """
 
-# size: one loop; what it decides is in plan, answers, positions already, the rest shares its tasks
-
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import (
-    Awaitable,
-    Callable,
     Collection,
     Container,
     Iterable,
@@ -38,17 +34,17 @@ from parley.client.cluster.retry import Reaction, classify
 from parley.client.cluster.view import HINTED
 from parley.client.fetch.answers import Asked, Do, FollowUp, Limits, unexpected
 from parley.client.fetch.exchange import Exchange, Lanes, Outcome, judged
-from parley.client.fetch.incremental import SESSION_ERRORS
-from parley.client.fetch.out_of_range import explain_out_of_range
+from parley.client.fetch.flights import Flights
 from parley.client.fetch.plan import Moment, make_plan
-from parley.client.fetch.position_requests import Found, Kept, PositionKeeper
+from parley.client.fetch.position_requests import PositionKeeper
 from parley.client.fetch.positions import DataLoss, Stage
 from parley.client.fetch.queue import FetchQueue
-from parley.client.fetch.standing import Standing
-from parley.client.fetch.state import FetchPolicy, PartitionFetch, RawFetch, retry_delay
+from parley.client.fetch.searching import PositionSearch
+from parley.client.fetch.state import FetchPolicy, PartitionFetch, RawFetch
+from parley.client.fetch.tasks import Tasks
+from parley.client.fetch.troubles import Troubles
 from parley.client.options.client_options import FetchOptions
-from parley.errors import DataLossError, KafkaError, NetworkError, broker_error
-from parley.errors.codes import FETCH_SESSION_TOPIC_ID_ERROR, LEADER_NOT_AVAILABLE
+from parley.errors import KafkaError
 from parley.net import TimerHandle
 from parley.types import TopicPartition
 
@@ -67,28 +63,33 @@ class Fetcher:
         policy: FetchPolicy,
     ) -> None:
         self.cluster = cluster
-        self.parts = {part.tp: part for part in parts}
-        """The partitions being read."""
-        self._loose = dict(self.parts)
-        """Those that no request asks for; what comes first here comes first in the next one."""
+        self._flights = Flights(parts)
         self._stirred = 0
         """Counts what ends that partitions stand: a jump, a pause, others that are read."""
         self._options = options
         self._policy = policy
         self._queue = FetchQueue()
-        self._keeper = PositionKeeper(cluster, options.isolation_level)
         self._lanes = Lanes(cluster, options, sessions=policy.sessions)
         self._failure: KafkaError | None = None
         self._stopped: set[TopicPartition] = set()
         self._change = Change()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._refreshing = False
+        self._tasks = Tasks(self._task_done)
+        self._troubles = Troubles(cluster, policy.patience_ms, self._tasks)
+        keeper = PositionKeeper(cluster, options.isolation_level)
+        self._search = PositionSearch(
+            cluster, keeper, self._flights, self._tasks, self._troubles, self.settle
+        )
         self._kicking = False
         self._timer: TimerHandle | None = None
         self._interest = contextlib.ExitStack()
         self._closed = False
 
     # -- for the owner -----------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> Mapping[TopicPartition, PartitionFetch]:
+        """The partitions being read."""
+        return self._flights.parts
 
     def register_interest(self) -> None:
         """Have the metadata of the partitions of now asked for again while it is outdated."""
@@ -97,13 +98,9 @@ class Fetcher:
 
     def replace(self, parts: Mapping[TopicPartition, PartitionFetch]) -> None:
         """Read these partitions from now on, and no others."""
-        for tp, part in self.parts.items():
-            if parts.get(tp) is not part:
-                self._queue.drop(part)
-                part.flight = None
-                self._stopped.discard(tp)
-        self.parts = dict(parts)
-        self._loose = {tp: part for tp, part in parts.items() if not part.busy}
+        for part in self._flights.replace(parts):
+            self._queue.drop(part)
+            self._stopped.discard(part.tp)
         self._stirred += 1
         self.register_interest()
         self.kick_soon()  # a listener that waits to hear of them comes first
@@ -191,9 +188,7 @@ class Fetcher:
         self._queue.clear()
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         self.wake()
 
     async def end_sessions(self) -> None:
@@ -209,22 +204,23 @@ class Fetcher:
         self.cluster.refresh_if_due()
         for standing in self._lanes.resting():
             if standing.state != self._state():
-                self._fall(standing)
+                self._flights.fall(standing)
         moment = self._moment()
-        plan = make_plan(self._loose.values(), self.cluster.cache, moment)
+        plan = make_plan(self._flights.loose.values(), self.cluster.cache, moment)
         for part in plan.recreated:
             self._left_history(part)
             self.settle(part)
         if plan.needs_metadata:
-            self._refresh_soon()
+            self._troubles.refresh_soon()
         look_again_ms = plan.look_again_ms
         for part in plan.leaderless:
-            self._leaderless(part)
+            self._troubles.leaderless(part)
+            self.settle(part)  # it may have been the last try: whoever waits must hear of it
             look_again_ms = min(look_again_ms, max(part.not_before_ms, self.cluster.now_ms() + 1))
         for node_id, parts in plan.validations.items():
             lane = self._lanes.quiet(node_id)
-            self._spawn(self._kept, self._keeper.validate, node_id, lane, self._begin(parts))
-        self._reset(plan.resets)
+            self._search.validate(node_id, lane, parts)
+        self._search.reset(plan.resets)
         for node_id, parts in plan.fetches.items():
             if (exchange := self._lanes.free(node_id)) is not None:
                 self._ask(exchange, parts)
@@ -233,27 +229,10 @@ class Fetcher:
                 self._ask(again, ())
         self._call_at(look_again_ms)
 
-    def _reset(self, parts: Sequence[PartitionFetch]) -> None:
-        """Look up where these are read from. Leaders of new topics are asked for first, in one
-        answer for all, so that there is one request for each leader.
-        """
-        new = [part for part in parts if self._keeper.is_unheard_of(part)]
-        if len({part.tp.topic for part in new}) > 1:
-            self._spawn(self._heard_of, self._keeper.hear_of, self._begin(new))
-            parts = [part for part in parts if not part.busy]
-        self._look_up(parts)
-
-    def _heard_of(self, asked: Iterable[Asked]) -> None:
-        self._look_up([one.part for one in asked if one.stands])
-
-    def _look_up(self, parts: Sequence[PartitionFetch]) -> None:
-        for group in self._keeper.reset_groups(parts):
-            self._spawn(self._kept, self._keeper.reset, self._begin(group))
-
     def _ask(self, exchange: Exchange, parts: Iterable[PartitionFetch]) -> None:
         if exchange.standing is not None:
             exchange.standing.state = self._state()
-        self._spawn(self._answered, exchange.ask, self._begin(parts))
+        self._tasks.spawn(self._answered, exchange.ask, self._flights.begin(parts))
 
     def _state(self) -> tuple[int, int]:
         """Return what partitions stand on."""
@@ -272,7 +251,7 @@ class Fetcher:
     def _moment(self) -> Moment:
         now, schedule = self.cluster.now_ms(), self.cluster.schedule
         due_ms = now + schedule.due_in_ms(now)
-        refreshing, full, state = self._refreshing, self._is_full, self._state()
+        refreshing, full, state = self._troubles.refreshing, self._is_full, self._state()
         return Moment(now, due_ms, schedule.refreshes, refreshing, full, state)
 
     @property
@@ -280,60 +259,13 @@ class Fetcher:
         """Whether as many bytes wait to be taken as may wait."""
         return self._queue.bytes > 0 and self._queue.bytes >= self._options.prefetch_max_bytes
 
-    def _begin(self, parts: Iterable[PartitionFetch]) -> list[Asked]:
-        flight, asked = object(), []
-        for part in parts:
-            part.flight = flight
-            self._loose.pop(part.tp, None)
-            asked.append(
-                Asked(
-                    part,
-                    flight,
-                    part.positions.fetch,
-                    part.positions.position_epoch,
-                    part.preferred is not None,
-                )
-            )
-        return asked
-
-    def _leaderless(self, part: PartitionFetch) -> None:
-        """Count an attempt at a partition that nobody leads as failed."""
-        code = self.cluster.cache.topic_error(part.tp.topic)
-        error = (
-            broker_error(code, topic=part.tp.topic, partition=part.tp.partition, api="METADATA")
-            if code
-            else None
-        )
-        if error is not None and classify(error) is Reaction.FAIL:
-            part.positions.stop(error)
-        else:
-            text = "no broker leads this partition at the moment"
-            none = broker_error(
-                LEADER_NOT_AVAILABLE, text, topic=part.tp.topic, partition=part.tp.partition
-            )
-            self._troubled(part, none, self.cluster.now_ms(), refresh=True)
-        self.settle(part)  # it may have been the last try: whoever waits must hear of it
-
     def _call_at(self, when_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self.cluster.clock.call_at_ms(when_ms, self.kick)
 
-    def _spawn(
-        self, then: Callable[[T], None] | None, work: Callable[[*Ts], Awaitable[T]], *arguments: *Ts
-    ) -> None:
-        async def guarded() -> None:
-            found = await work(*arguments)
-            if then is not None and not self._closed:
-                then(found)
-
-        task = asyncio.get_running_loop().create_task(guarded())
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+    def _task_done(self, error: BaseException | None) -> None:
+        if error is not None:
             # It must surface at the reader, not in the log of the loop.
             self._failure = self._failure or unexpected(error)
             self.wake()
@@ -345,14 +277,14 @@ class Fetcher:
         standing = outcome.standing
         for asked in outcome.put_off:
             if asked.stands:
-                self._free(asked.part)
+                self._flights.free(asked.part)
         if outcome.error is not None:
             asked_for = [*outcome.asked, *(standing.fall() if standing is not None else ())]
             self._request_failed([asked for asked in asked_for if asked.stands], outcome.error)
             return
         lasts = outcome.lasts and standing is not None and standing.state == self._state()
         if standing is not None and not lasts:
-            self._fall(standing, but=outcome.answers)
+            self._flights.fall(standing, but=outcome.answers)
         limits, served = self._limits(), list[PartitionFetch]()
         for asked in (*(standing.pick(outcome.answers) if standing else ()), *outcome.asked):
             if not asked.stands:
@@ -362,25 +294,22 @@ class Fetcher:
             if no_news and lasts and standing is not None and standing.add(asked):
                 continue
             if follow_up.do is not Do.LOOK_INTO_RANGE:
-                self._free(asked.part)
+                self._flights.free(asked.part)
             self._apply(asked, follow_up, outcome)
             if follow_up.raw is not None:
                 served.append(asked.part)
-        for part in served:  # the others come first in the next request
-            if self._loose.pop(part.tp, None) is not None:
-                self._free(part)
+        self._flights.put_behind(served)
 
-    def _free(self, part: PartitionFetch) -> None:
-        """Let a partition be planned again, behind the others."""
-        part.flight = None
-        if self.parts.get(part.tp) is part:
-            self._loose[part.tp] = part
-
-    def _fall(self, standing: Standing, but: Container[TopicPartition] = ()) -> None:
-        """Let what stands be planned again, except where there is news of it."""
-        for asked in standing.fall(but):
-            if asked.stands:
-                self._free(asked.part)
+    def _request_failed(self, asked: Sequence[Asked], error: KafkaError) -> None:
+        for one in asked:
+            self._flights.free(one.part)
+        if classify(error) is Reaction.FAIL:
+            self._failure = self._failure or error
+            self.wake()
+            return
+        self._troubles.request_failed(asked, error)
+        for one in asked:
+            self.settle(one.part)
 
     def _limits(self) -> Limits:
         max_age_ms = self.cluster.options.metadata_max_age_ms
@@ -397,14 +326,13 @@ class Fetcher:
         if follow_up.do is Do.STOP and follow_up.error is not None:
             part.positions.stop(follow_up.error)
         elif follow_up.do is Do.LOOK_INTO_RANGE and follow_up.error is not None:
-            self._spawn(None, self._look_into_range, asked, follow_up.error)
+            self._search.look_into_range(asked, follow_up.error)
         elif follow_up.do is Do.RETRY and follow_up.error is not None:
             epoch = asked.position.leader_epoch
             hinted = self._take_hint(part, epoch, outcome)
             refresh = follow_up.error.refresh_metadata and not hinted
-            now = self.cluster.now_ms()
-            self._troubled(
-                part, follow_up.error, now, refresh=refresh, immediate=hinted, epoch=epoch
+            self._troubles.failed(
+                part, follow_up.error, refresh=refresh, immediate=hinted, epoch=epoch
             )
         self.settle(part, follow_up.loss)
 
@@ -414,49 +342,12 @@ class Fetcher:
             return False
         return self.cluster.next_leader(part.tp, epoch, answer.leader, outcome.endpoints)
 
-    def _kept(self, kept: Iterable[tuple[Asked, Kept]]) -> None:
-        """Take what the validation or the reset of positions found."""
-        for asked, found in kept:
-            part, loss = asked.part, None
-            if not asked.stands:
-                continue
-            self._free(part)
-            if isinstance(found, KafkaError):
-                self._position_trouble(asked, found)
-            else:
-                part.succeeded()
-                if isinstance(found, Found):
-                    loss = part.positions.reset_to(found.asked, found.offset)
-                else:
-                    loss = part.positions.validated(asked.position, found)
-            self.settle(part, loss)
-
-    async def _look_into_range(self, asked: Asked, error: KafkaError) -> None:
-        """Find out whether the position is really gone, or the broker was only behind."""
-        part, trouble = asked.part, error
-        lost: DataLossError | None = None
-        try:
-            lost = await explain_out_of_range(
-                self.cluster, part.tp, asked.position.offset, error, part.lost_range
-            )
-        except KafkaError as found:
-            trouble = found
-        if not asked.stands or self._closed:
-            return
-        self._free(part)
-        if lost is not None:
-            part.positions.out_of_range(asked.position.offset, lost)
-        else:
-            part.positions.revalidate()
-            self._position_trouble(asked, trouble, passing=trouble is error)
-        self.settle(part)
-
     def settle(self, part: PartitionFetch, loss: DataLoss | None = None) -> None:
         """Do what follows a change of position: nothing of another history is handed out."""
         if part.follow_place():
             self._left_history(part)
         if not part.busy:
-            self._free(part)
+            self._flights.free(part)
         stopped = part.positions.stage is Stage.STOPPED
         self._stirred += stopped
         (self._stopped.add if stopped else self._stopped.discard)(part.tp)
@@ -471,64 +362,3 @@ class Fetcher:
         if self._policy.on_jump is not None:
             self._policy.on_jump()
         self.wake()
-
-    # -- trouble -----------------------------------------------------------------------------------
-
-    def _request_failed(self, asked: Iterable[Asked], error: KafkaError) -> None:
-        for one in asked:
-            self._free(one.part)
-        if classify(error) is Reaction.FAIL:
-            self._failure = self._failure or error
-            self.wake()
-            return
-        now, code = self.cluster.now_ms(), getattr(error, "code", 0)
-        refresh = (
-            isinstance(error, NetworkError)
-            or error.refresh_metadata
-            or code == FETCH_SESSION_TOPIC_ID_ERROR
-        )
-        for one in asked:
-            immediate = code in SESSION_ERRORS and not one.part.attempts
-            epoch = one.position.leader_epoch
-            self._troubled(one.part, error, now, refresh=refresh, immediate=immediate, epoch=epoch)
-            self.settle(one.part)
-
-    def _position_trouble(self, asked: Asked, error: KafkaError, *, passing: bool = False) -> None:
-        """L2: what goes wrong here is tried again or reported; no position is reset for it."""
-        if classify(error) is Reaction.FAIL and not passing:
-            asked.part.positions.stop(error)
-            return
-        refresh = isinstance(error, NetworkError) or error.refresh_metadata or passing
-        now = self.cluster.now_ms()
-        self._troubled(asked.part, error, now, refresh=refresh, epoch=asked.position.leader_epoch)
-
-    def _troubled(
-        self,
-        part: PartitionFetch,
-        error: KafkaError,
-        now: int,
-        *,
-        refresh: bool,
-        immediate: bool = False,
-        epoch: int = -1,
-    ) -> None:
-        delay = retry_delay(part, self.cluster.backoff, self.cluster.rng(), immediate=immediate)
-        final = part.failed(
-            error, now, delay_ms=delay, patience_ms=self._policy.patience_ms, epoch=epoch
-        )
-        if final is not None:
-            part.positions.stop(final)
-        elif refresh or part.stubborn:
-            self.cluster.leader_failed(part.tp, epoch)
-            self._refresh_soon()
-
-    def _refresh_soon(self) -> None:
-        if not self._refreshing:
-            self._refreshing = True
-            self._spawn(None, self._refresh)
-
-    async def _refresh(self) -> None:
-        try:
-            await self.cluster.refresh_quietly(self.cluster.deadline())
-        finally:
-            self._refreshing = False
