@@ -29,9 +29,9 @@ _NAMES = {
     ),
     "parley.client.consumer.async_consumer": ("AsyncConsumer",),
     "parley.client.consumer.consumer": ("Consumer",),
+    "parley.client.consumer.health": ("GroupHealth",),
     "parley.client.consumer.listener": ("ConsumerRebalanceListener",),
     "parley.client.consumer.options": ("ConsumerOptions",),
-    "parley.client.consumer.participation": ("GroupHealth",),
     "parley.client.consumer.records": ("ConsumerRecord",),
     "parley.client.events": ("PossibleDataLoss", "TopicRecreated"),
     "parley.client.fetch.positions": ("DataLoss",),
@@ -171,11 +171,11 @@ if TYPE_CHECKING:
     )
     from parley.client.consumer.async_consumer import AsyncConsumer as AsyncConsumer
     from parley.client.consumer.consumer import Consumer as Consumer
+    from parley.client.consumer.health import GroupHealth as GroupHealth
     from parley.client.consumer.listener import (
         ConsumerRebalanceListener as ConsumerRebalanceListener,
     )
     from parley.client.consumer.options import ConsumerOptions as ConsumerOptions
-    from parley.client.consumer.participation import GroupHealth as GroupHealth
     from parley.client.consumer.records import ConsumerRecord as ConsumerRecord
     from parley.client.events import (
         PossibleDataLoss as PossibleDataLoss,

@@ -13,11 +13,13 @@ from typing import Unpack, overload
 from parley.client.async_client import AsyncClient
 from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, after_body, close_consumer
 from parley.client.consumer.core import ConsumerCore, LossListener
+from parley.client.consumer.health import GroupHealth
 from parley.client.consumer.listener import ConsumerRebalanceListener
 from parley.client.consumer.option_values import ConsumerClientOptionValues
 from parley.client.consumer.options import ConsumerOptions
-from parley.client.consumer.participation import GroupHealth, wanted_topics
+from parley.client.consumer.polls import MOST_RECORDS, check_getmany, named
 from parley.client.consumer.records import ConsumerRecord
+from parley.client.consumer.subscription import wanted_topics
 from parley.client.fetch.positions import DataLoss
 from parley.client.options import arguments
 from parley.client.options.client_options import ClientOptions, shown_client
@@ -394,21 +396,3 @@ class AsyncConsumer:
         }
         found = await self._core.client.list_offsets(wanted)
         return {tp: answer if answer.offset >= 0 else None for tp, answer in found.items()}
-
-
-MOST_RECORDS = 2**31 - 1
-"""What `getmany` returns at most where nothing is said."""
-
-
-def named(partitions: Collection[TopicPartition]) -> frozenset[TopicPartition] | None:
-    """Return the partitions that a poll names, None for all. Raises ConfigError for another
-    value.
-    """
-    return frozenset(map(arguments.partition, partitions)) if partitions else None
-
-
-def check_getmany(timeout_ms: object, max_records: object) -> None:
-    """Raise ConfigError for what `getmany` cannot wait or count by."""
-    arguments.number("timeout_ms", timeout_ms, 0, arguments.INT32)
-    if max_records is not None:
-        arguments.number("max_records", max_records, 1, arguments.INT32)

@@ -13,19 +13,15 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar, Unpack, overload
 
-from parley.client.consumer.async_consumer import (
-    MOST_RECORDS,
-    AsyncConsumer,
-    check_getmany,
-    named,
-)
+from parley.client.consumer.async_consumer import AsyncConsumer
 from parley.client.consumer.closing import after_body
 from parley.client.consumer.core import LossListener
 from parley.client.consumer.listener import ConsumerRebalanceListener
 from parley.client.consumer.option_values import ConsumerClientOptionValues
-from parley.client.consumer.participation import wanted_topics
+from parley.client.consumer.polls import MOST_RECORDS, check_getmany, named
 from parley.client.consumer.records import ConsumerRecord
 from parley.client.consumer.stock import Rows, Stock
+from parley.client.consumer.subscription import wanted_topics
 from parley.client.fetch.positions import DataLoss
 from parley.client.loop_thread import CallerThread, shared_loop
 from parley.client.options import arguments

@@ -12,9 +12,12 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, not_running
 from parley.client.consumer.commits import EPOCH_BACKOFF_MS, Commits
+from parley.client.consumer.health import GroupHealth
 from parley.client.consumer.listener import CallListener, call_here
 from parley.client.consumer.options import ConsumerOptions
-from parley.client.consumer.participation import GroupHealth, Participation, Reader, Subscribed
+from parley.client.consumer.participation import Participation
+from parley.client.consumer.reader import Reader
+from parley.client.consumer.subscription import Subscribed
 from parley.client.offsets.committed import committed_offsets
 from parley.client.options import arguments
 from parley.client.results import ConsumerGroupMetadata

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable, Collection
-from typing import NamedTuple, Protocol
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
-from parley.client.consumer.commits import Commits, Offsets
+from parley.client.consumer.commits import Commits
+from parley.client.consumer.health import GroupHealth, health_of
 from parley.client.consumer.last_commit import LastCommit
 from parley.client.consumer.listener import CallListener, ConsumerRebalanceListener
-from parley.client.consumer.named_topics import NamedTopics
 from parley.client.consumer.options import ConsumerOptions
+from parley.client.consumer.reader import Reader
+from parley.client.consumer.subscription import Subscribed, Subscription
 from parley.client.group.classic.member import ClassicMember
 from parley.client.group.classic.requests import Standing
 from parley.client.group.member import Committing, GroupMember, Identity, Membership
@@ -28,12 +28,10 @@ from parley.client.group.modern.heartbeat import Standing as ModernStanding
 from parley.client.group.modern.member import ModernMember, new_member_id
 from parley.client.group.pace import Pace
 from parley.client.group.steps import Assign, GroupStep, Lost, Revoke
-from parley.client.options import arguments
 from parley.client.results import ConsumerGroupMetadata
 from parley.errors import (
     BrokerError,
     CommitFailedError,
-    ConfigError,
     KafkaError,
     UnsupportedVersionError,
     broker_error,
@@ -43,101 +41,11 @@ from parley.errors.codes import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-from parley.types import Names, TopicPartition, name_refused, shown
+from parley.types import TopicPartition
 
 log = logging.getLogger("parley.client")
 TURNS_TO_ASSIGNED = 6
 """Turns of the event loop from an answer of the coordinator to the listener, and some more."""
-
-
-class Subscribed(NamedTuple):
-    """What a consumer reads as a member: topics, or all whose whole name a pattern matches."""
-
-    topics: frozenset[str]
-    pattern: re.Pattern[str] | None
-    listener: ConsumerRebalanceListener
-
-
-def wanted_topics(
-    topics: Names, pattern: str | re.Pattern[str] | None, listener: ConsumerRebalanceListener | None
-) -> Subscribed:
-    """Return what `subscribe` was called with. Raises ConfigError for both or neither,
-    and for a broken pattern.
-    """
-    arguments.optional("listener", listener, ConsumerRebalanceListener)
-    names = names_to_subscribe(topics)
-    if bool(names) == (pattern is not None):
-        raise ConfigError("subscribe takes either topics or a pattern, and at least one topic")
-    if isinstance(pattern, str):
-        try:
-            pattern = re.compile(pattern)
-        except re.error as error:
-            raise ConfigError(f"pattern={pattern!r} is no regular expression: {error}") from error
-    arguments.optional("pattern", pattern, re.Pattern)
-    return Subscribed(frozenset(names), pattern, listener or ConsumerRebalanceListener())
-
-
-def names_to_subscribe(topics: Names) -> tuple[str, ...]:
-    """Return topics' names. Raises ConfigError for one that no topic can have: nobody would ever
-    read anything of it.
-    """
-    names = arguments.topic_names("topics", topics)
-    for name in names:
-        if reason := name_refused(name):
-            raise ConfigError(f"topics: {shown(name)} is no name of a topic: {reason}")
-    return names
-
-
-class GroupHealth(NamedTuple):
-    """How a member is: what one looks at first when a group does not read.
-    Times are in milliseconds.
-    """
-
-    state: str
-    """unjoined, preparing rebalance, completing rebalance or stable."""
-    generation: int
-    member_id: str
-    assigned: int
-    """Partitions that the application has."""
-    rebalances: int
-    last_rebalance_reason: str | None
-    last_rebalance_ago_ms: int | None
-    last_rebalance_took_ms: int | None
-    last_poll_ago_ms: int
-    last_heartbeat_ago_ms: int | None
-    """Since the coordinator answered last."""
-    stalled: tuple[TopicPartition, ...]
-    """Partitions that cannot be read now: no position, no leader, or an error."""
-
-
-class Reader(Protocol):
-    """What a group's member does with its partitions: the consumer's other half."""
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions being read."""
-
-    def read(
-        self, partitions: Collection[TopicPartition], held: Collection[TopicPartition] = ()
-    ) -> None:
-        """Read these partitions and no others; those read before keep their positions and what was
-        fetched. Those of `held` are not fetched before `release`.
-        """
-
-    def release(self) -> None:
-        """Fetch the partitions that `read` held back."""
-
-    def consumed(self) -> Offsets:
-        """Return the positions behind what was handed out."""
-
-    def of_other_topics(self) -> frozenset[TopicPartition]:
-        """Return the partitions of which another topic seems to have the name now."""
-
-    def stalled(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions that cannot be read now."""
-
-    def wake(self) -> None:
-        """Let the poll that waits look again."""
 
 
 class Participation:
@@ -161,10 +69,13 @@ class Participation:
         )
         self._member = self._make_member(modern=options.group_protocol != "classic")
         self._listener: ConsumerRebalanceListener = ConsumerRebalanceListener()
-        self._pattern: re.Pattern[str] | None = None
-        self._looking: asyncio.Task[None] | None = None
-        """What looks for the topics of a pattern."""
-        self._named = NamedTopics(cluster, self._group_id, reader.wake)
+        self._subscription = Subscription(
+            cluster,
+            self._group_id,
+            self._subscribe,
+            reader.wake,
+            internal=not options.exclude_internal_topics,
+        )
         self._showing: asyncio.Task[BaseException | None] | None = None
         """The step that is being shown, or that a cancelled poll left to the next one."""
         self._awaited = False
@@ -201,7 +112,7 @@ class Participation:
     @property
     def subscribed(self) -> bool:
         """Whether topics or a pattern are subscribed to."""
-        return self._pattern is not None or self._membership.topics is not None
+        return self._subscription.pattern is not None or self._membership.topics is not None
 
     @property
     def topics(self) -> frozenset[str]:
@@ -211,48 +122,11 @@ class Participation:
     def subscribe(self, wanted: Subscribed) -> None:
         """Read topics, or all that a pattern matches, as a member of the group."""
         self._listener = wanted.listener
-        self._stop_looking()
-        self._pattern = wanted.pattern
         self._pace.polled(self._cluster.now_ms())
-        if wanted.pattern is None:
-            self._member.subscribe(wanted.topics)
-            self._named.watch(wanted.topics)
-        else:
-            self._looking = asyncio.get_running_loop().create_task(
-                self._match_topics(wanted.pattern)
-            )
+        self._subscription.begin(wanted)
 
-    def _stop_looking(self) -> None:
-        self._named.stop()
-        looking, self._looking = self._looking, None
-        if looking is not None:
-            looking.cancel()
-
-    async def _match_topics(self, pattern: re.Pattern[str]) -> None:
-        """Look for topics that match, now and as often as metadata is refreshed (G41)."""
-        cluster, attempt = self._cluster, 0
-        while True:
-            try:
-                view = await cluster.describe_all(cluster.deadline())
-            except KafkaError as error:
-                log.warning(
-                    "group %s: the topics of the cluster are not known yet: %s",
-                    self._group_id,
-                    error,
-                )
-                await cluster.clock.sleep_ms(cluster.backoff.delay_ms(attempt, cluster.rng))
-                attempt += 1
-                continue
-            attempt = 0
-            found = [
-                topic.name
-                for topic in view.topics.values()
-                if pattern.fullmatch(topic.name)
-                and not (topic.is_internal and self._options.exclude_internal_topics)
-            ]
-            self._member.subscribe(found)
-            self._reader.wake()
-            await cluster.clock.sleep_ms(cluster.options.metadata_max_age_ms)
+    def _subscribe(self, topics: Collection[str]) -> None:
+        self._member.subscribe(topics)  # that of now: it may have fallen back to the classic one
 
     def enforce_rebalance(self, reason: str) -> None:
         """Let the group rebalance."""
@@ -286,7 +160,7 @@ class Participation:
         return (
             self._showing is not None
             or membership.pending
-            or bool(membership.error or membership.passing_error or self._named.error)
+            or bool(membership.error or membership.passing_error or self._subscription.error)
         )
 
     async def show(self, deadline: Deadline | None) -> bool:
@@ -304,7 +178,9 @@ class Participation:
             else:
                 waits = True
         error, self._membership.passing_error = (
-            self._membership.passing_error or self._membership.error or self._named.take_error(),
+            self._membership.passing_error
+            or self._membership.error
+            or self._subscription.take_error(),
             None,
         )
         if raised is None and error is not None and await self._fell_back(error):
@@ -409,8 +285,7 @@ class Participation:
         """Give everything up and leave the group. Raises what a listener raised,
         after the group was left.
         """
-        self._stop_looking()
-        self._pattern = None
+        self._subscription.end()
         raised = None if self.showing else await self._shown()
         await self._last_commit.drop()
         try:
@@ -493,18 +368,5 @@ class Participation:
 
     def health(self) -> GroupHealth:
         """Return how this member is."""
-        now_ms, pace, last = self._cluster.now_ms(), self._pace, self._pace.last_rebalance
-        answered_ms = pace.last_beat_answer_ms
-        return GroupHealth(
-            state=str(self._membership.state.value),
-            generation=self._member.identity.generation,
-            member_id=self._member.identity.member_id,
-            assigned=len(self._membership.owned),
-            rebalances=pace.rebalances,
-            last_rebalance_reason=last.reason if last is not None else None,
-            last_rebalance_ago_ms=now_ms - last.ended_at_ms if last is not None else None,
-            last_rebalance_took_ms=last.duration_ms if last is not None else None,
-            last_poll_ago_ms=0 if pace.polling else pace.away_ms(now_ms),
-            last_heartbeat_ago_ms=None if answered_ms is None else now_ms - answered_ms,
-            stalled=self._reader.stalled(),
-        )
+        stalled = self._reader.stalled()
+        return health_of(self._member, self._pace, stalled, self._cluster.now_ms())

@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Unpack, overload
 
 from parley.client.async_client import AsyncClient
-from parley.client.consumer.async_consumer import check_getmany
 from parley.client.consumer.closing import CLOSE_TIMEOUT_MS, after_body, close_consumer
-from parley.client.consumer.participation import names_to_subscribe
+from parley.client.consumer.polls import check_getmany
 from parley.client.consumer.records import ConsumerRecord
+from parley.client.consumer.subscription import names_to_subscribe
 from parley.client.group.share.book import AcknowledgeType
 from parley.client.options import arguments
 from parley.client.options.client_options import ClientOptions, shown_client
