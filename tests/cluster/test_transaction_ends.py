@@ -13,7 +13,7 @@ from parley.client import EARLIEST, LATEST, AsyncClient, FetchOptions
 from parley.client.transactions.state import State
 from parley.devcluster import AsyncLocalCluster
 from parley.devcluster.faults.faults import EVERY_TIME
-from parley.errors import KafkaError, RequestTimedOut
+from parley.errors import KafkaError, LocalProtocolError, RequestTimedOut
 from parley_laboratory.virtual import VirtualTime
 
 NAME, TOPIC = "tx", "t"
@@ -276,5 +276,22 @@ def test_a_block_of_rows_that_is_interrupted_waits_no_longer_than_close(ends: En
             assert first is None
             assert "open already" in str(second)
             await producer.abort_transaction()
+
+    ends.time.run(work())
+
+
+@pytest.mark.parametrize("ends", ["4.1"], indirect=True)
+def test_a_producer_that_has_not_begun_says_what_comes_first(ends: Ends) -> None:
+    async def work() -> None:
+        await ends.client.start()
+        producer = ends.client.transactions.producer(NAME)
+        for call in (
+            producer.commit_transaction,
+            producer.abort_transaction,
+            producer.prepare_transaction,
+            lambda: producer.produce(TOPIC, ROWS),
+        ):
+            with pytest.raises(LocalProtocolError, match="call start"):
+                await call()
 
     ends.time.run(work())

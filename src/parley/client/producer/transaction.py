@@ -22,18 +22,18 @@ class TransactionObserver:
     def batch_ended(self, call: BatchCall, chunk: RecordChunk) -> None:
         """Let an error end the transaction's good state, or note what was written."""
         if call.error is not None:
-            seen = self._transactions.failure(call.error)
+            seen = self._transactions.contents.failure(call.error)
             if isinstance(seen, KafkaError):
                 call.error = seen
         else:
             ack = BatchAck(call.base_offset, call.records, call.log_append_time_ms)
             written = PartitionAck(call.partition, (ack,))
             try:
-                self._transactions.wrote(ProduceResult({call.partition: written}))
+                self._transactions.contents.wrote(ProduceResult({call.partition: written}))
             except KafkaError as error:
-                self._transactions.failure(error)
+                self._transactions.contents.failure(error)
         self._others.batch_ended(call, chunk)
 
     def chunk_ended(self) -> None:
         """Count a write as over."""
-        self._transactions.leave()
+        self._transactions.contents.leave()

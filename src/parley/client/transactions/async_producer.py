@@ -17,26 +17,20 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.options import arguments
 from parley.client.options.client_options import ProduceOptions
-from parley.client.produce.calls import given_up, write
-from parley.client.produce.state import InTransaction, OutBatch
+from parley.client.produce.calls import write
 from parley.client.results import ConsumerGroupMetadata, ProduceResult
 from parley.client.transactions.block import awaited_block
-from parley.client.transactions.decisions import Severity, judge
+from parley.client.transactions.contents import Contents
 from parley.client.transactions.driver import TransactionDriver
 from parley.client.transactions.handover import PreparedTransaction
 from parley.client.transactions.options import TransactionOptions
 from parley.client.transactions.state import Identity, State, TransactionState
-from parley.client.transactions.topics import WrittenTopics, check_topics
 from parley.client.transactions.writer import TransactionWriter
 from parley.errors import (
-    BrokerError,
-    DataLossError,
     KafkaError,
     LocalProtocolError,
     RequestTimedOut,
-    TransactionAbortableError,
 )
-from parley.errors.codes import INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID
 from parley.net import Deadline as ClockDeadline
 from parley.schema import ApiKey
 from parley.types import text
@@ -49,12 +43,6 @@ CLOSING_TIMEOUT_MS = 10_000
 """How long `close` tries to abort; after that the broker's transaction time-out does."""
 LEAST_CLOSING_TIMEOUT_MS = 1_000
 """How long it tries where records are given up at once."""
-WHO_HAS_THE_EPOCH = (
-    "another producer has begun with this transactional id, or the coordinator "
-    "aborted the transaction after transaction_timeout_ms; abort_transaction finds "
-    "out which: it raises ProducerFencedError, or this producer goes on"
-)
-"""A partition's leader cannot distinguish the two (KIP-588), nor can `produce`'s error."""
 
 
 class AsyncTransactionProducer:
@@ -74,16 +62,14 @@ class AsyncTransactionProducer:
     _cluster: Cluster
     _driver: TransactionDriver
     _writer: TransactionWriter
+    contents: Contents
+    """What is written in the open transaction."""
 
     def __init__(
         self, connect: Callable[[], Awaitable[Cluster]], options: TransactionOptions
     ) -> None:
         self._connect, self._connected, self.options = connect, False, options
         self._txn = TransactionState(options.transactional_id)
-        self._written = WrittenTopics()
-        self._writes = 0
-        self._no_writes = asyncio.Event()
-        self._no_writes.set()
         self._ending = asyncio.Lock()
         self._closed = False
 
@@ -201,8 +187,7 @@ class AsyncTransactionProducer:
             await self._abort(self._cluster.deadline(), left=True)
         generation = await self._driver.generation()
         self._txn.begin(generation)
-        self._writer.transaction = InTransaction(self.transactional_id, generation)
-        self._written.clear()
+        self.contents.begin()
 
     async def commit_transaction(self) -> None:
         """Make the rows and offsets of the open transaction visible, all of them.
@@ -217,9 +202,9 @@ class AsyncTransactionProducer:
         async with self._ending:
             self._txn.commit()
             deadline = self._cluster.deadline()
-            await self._flushed()
+            await self.contents.flushed()
             if not self._txn.end_sent:
-                await self._still_whole(deadline)
+                await self.contents.still_whole(deadline)
             await self._driver.run(deadline)
             self._writer.write_as(self._txn.identity)
 
@@ -231,6 +216,8 @@ class AsyncTransactionProducer:
         producer.
         """
         self._alive()
+        if not self._connected:
+            self._txn.abort()  # which says what has to come first
         await self._abort(self._cluster.deadline())
 
     def transaction(self) -> contextlib.AbstractAsyncContextManager[AsyncTransactionProducer]:
@@ -258,9 +245,9 @@ class AsyncTransactionProducer:
         self._alive()
         self._txn.check_open("prepare_transaction")
         async with self._ending:
-            await self._flushed()
-            await self._still_whole(self._cluster.deadline())
-            await self._flushed()  # of what was begun meanwhile
+            await self.contents.flushed()
+            await self.contents.still_whole(self._cluster.deadline())
+            await self.contents.flushed()  # of what was begun meanwhile
             self._txn.prepare()
             identity, empty = self._txn.identity, not self._txn.started
         await self.close()
@@ -285,15 +272,15 @@ class AsyncTransactionProducer:
         self.enter()
         try:
             result = await write(self._writer, topic, rows, partition, checked)
-            self.wrote(result)
+            self.contents.wrote(result)
             return result
         except BaseException as raised:
-            seen = self.failure(raised)
+            seen = self.contents.failure(raised)
             if seen is raised:
                 raise
             raise seen from raised
         finally:
-            self.leave()
+            self.contents.leave()
 
     async def send_offsets_to_transaction(
         self,
@@ -316,7 +303,7 @@ class AsyncTransactionProducer:
         try:
             await self._driver.send_offsets(wanted, group)
         except BaseException as raised:
-            seen = self.failure(raised, ApiKey.TXN_OFFSET_COMMIT)
+            seen = self.contents.failure(raised, ApiKey.TXN_OFFSET_COMMIT)
             if seen is raised:
                 raise
             raise seen from raised
@@ -330,42 +317,8 @@ class AsyncTransactionProducer:
 
     def enter(self) -> TransactionWriter:
         """Count a produce call as running; return where it writes. Raises where none is allowed."""
-        self._alive()
-        self._txn.check_open("produce")
-        self._writes += 1
-        self._no_writes.clear()
-        return self._writer
-
-    def leave(self) -> None:
-        """Count a produce call as over."""
-        self._writes -= 1
-        if not self._writes:
-            self._no_writes.set()
-
-    def wrote(self, result: ProduceResult) -> None:
-        """Note where rows went. Raises DataLossError where the topic is another by now."""
-        self._written.acknowledged(result.partitions.values())
-
-    def failure(self, error: BaseException, api: ApiKey = ApiKey.PRODUCE) -> BaseException:
-        """Let a write's error end the transaction's good state; return what the caller sees."""
-        known = given_up(error)
-        if (
-            isinstance(known, BrokerError)
-            and known.code == INVALID_PRODUCER_EPOCH
-            and WHO_HAS_THE_EPOCH not in getattr(error, "__notes__", ())
-        ):
-            error.add_note(WHO_HAS_THE_EPOCH)
-        if self._txn.state in (State.IN_TRANSACTION, State.COMMITTING):
-            severity = judge(api, known)
-            if _names_unknown_producer(known) and not self._txn.can_renew:
-                # the partitions that say so begin at sequence 0 again
-                severity = Severity.ABORTABLE
-            self._txn.failed(severity, known)
-            if isinstance(error, DataLossError):
-                self._lost(error)
-        if self._txn.state is State.FATAL and isinstance(error, KafkaError):
-            return self._txn.trouble()  # its cause is the error
-        return error
+        self._check_open("produce")
+        return self.contents.enter()
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -374,48 +327,6 @@ class AsyncTransactionProducer:
             raise LocalProtocolError(
                 f"the producer of {self.transactional_id!r} is closed; make a new one"
             )
-
-    async def _admit(self, batches: list[OutBatch]) -> None:
-        """Add the partitions of some batches to the transaction before they may be sent."""
-        self._txn.check_writing()
-        partitions = {batch.tp for batch in batches}
-        if (
-            self._txn.generation > 1
-            and not self._txn.started
-            and not await self._writer.all_in_second(partitions)
-        ):
-            # nothing was sent yet; a leader is older than what the cluster has finalized
-            self._txn.generation = 1
-            self._writer.transaction = InTransaction(self.transactional_id, 1)
-            for batch in batches:
-                batch.transaction = self._writer.transaction
-        for tp in partitions:
-            self._written.begun(tp.topic, self._cluster.view.topic_id(tp.topic))
-        missing = sorted(self._txn.missing(partitions))
-        if missing:
-            await self._driver.enrol(missing)
-
-    async def _flushed(self) -> None:
-        """Wait for running produce calls. Raises where one of them has failed."""
-        await self._no_writes.wait()
-        if self._txn.state in (State.ABORTABLE_ERROR, State.FATAL):
-            raise self._txn.trouble()
-
-    async def _still_whole(self, deadline: Deadline) -> None:
-        """Raise, and make an abort necessary, where a written topic was deleted or re-created."""
-        try:
-            await check_topics(self._cluster, self._written, deadline)
-        except DataLossError as error:
-            self._txn.failed(Severity.ABORTABLE, error)
-            self._lost(error)
-            raise self._txn.trouble() from error
-
-    def _lost(self, error: DataLossError) -> None:
-        """The new topic knows nothing of this producer: its numbering must begin again."""
-        if self._txn.can_renew:
-            self._txn.doubt()
-        elif error.topic is not None:
-            self._writer.forget_topic(error.topic)
 
     async def _abort_block(self, raised: BaseException) -> None:
         """Abort because of what a block raised, where there is something to abort.
@@ -449,7 +360,7 @@ class AsyncTransactionProducer:
                     if left and self._txn.state is not State.ABORTING:
                         return  # another task has ended it meanwhile
                     self._txn.abort()
-                    await self._stopped(closing=closing)
+                    await self.contents.stopped(closing=closing)
             except TimeoutError:
                 raise RequestTimedOut(
                     f"the transaction of {self.transactional_id!r} is not aborted: requests that "
@@ -463,35 +374,10 @@ class AsyncTransactionProducer:
                 self._writer.rewind()
                 self._writer.forget_unknown()
 
-    async def _stopped(self, *, closing: bool) -> None:
-        """Give up what is being written; return when nothing of it may reach a broker later.
-
-        What came behind the markers would open a transaction that nobody ends. Those of the second
-        generation fence it (KIP-890), so that the end of a producer need not wait.
-        """
-        error = TransactionAbortableError(
-            f"the transaction of {self.transactional_id!r} is being aborted",
-            transactional_id=self.transactional_id,
-        )
-        self._writer.abandon_all(error)
-        await self._no_writes.wait()
-        if closing and self._txn.generation > 1:
-            return
-        if await self._writer.in_doubt():
-            self._txn.doubt()
-
     async def _reach(self) -> None:
         if not self._connected:
             self._cluster = await self._connect()
             self._driver = TransactionDriver(self._cluster, self.options, self._txn)
-            self._writer = TransactionWriter(self._cluster, self._admit)
+            self.contents = Contents(self._cluster, self._txn, self._driver)
+            self._writer = self.contents.writer
             self._connected = True
-
-
-def _names_unknown_producer(error: KafkaError) -> bool:
-    """Return whether a leader knows nothing of this producer: records or topic are gone."""
-    return (
-        isinstance(error, BrokerError)
-        and error.code == UNKNOWN_PRODUCER_ID
-        and error.api == ApiKey.PRODUCE.name
-    )

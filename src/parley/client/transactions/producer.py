@@ -139,15 +139,15 @@ class TransactionProducer:
 
         try:
             result = write_blocking(loop, begin, rows)
-            self._run(_call(producer.wrote, result))
+            self._run(_call(producer.contents.wrote, result))
             return result
         except BaseException as raised:
-            seen = self._run(_call(producer.failure, raised))
+            seen = self._run(_call(producer.contents.failure, raised))
             if seen is raised:
                 raise
             raise seen from raised
         finally:
-            self._run(_call(producer.leave))
+            self._run(_call(producer.contents.leave))
 
     send_offsets_to_transaction = blocking(AsyncTransactionProducer.send_offsets_to_transaction)
 
