@@ -19,14 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import (
-    Collection,
-    Container,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from typing import TypeVar, TypeVarTuple
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 from parley.client.cluster.change import Change
 from parley.client.cluster.core import Cluster
@@ -47,9 +40,6 @@ from parley.client.options.client_options import FetchOptions
 from parley.errors import KafkaError
 from parley.net import TimerHandle
 from parley.types import TopicPartition
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 class Fetcher:
