@@ -30,6 +30,12 @@ NO_SUCH_TOPIC = (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID)
 """What comes next may be another topic, which knows no producer."""
 TOO_LARGE = (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
 """A batch of several records is tried again in halves."""
+_LIMITS = {
+    MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic (message.max.bytes of its brokers), "
+    "or send less in a record",
+    RECORD_LIST_TOO_LARGE: "raise segment.bytes of the topic, or send less in a record",
+}
+"""What bounds a batch, and the remedy: brokers' own texts name neither."""
 
 
 class Action(Enum):
@@ -61,8 +67,11 @@ def judge(
     code, tp = answer.error_code, batch.tp
     if code == 0:
         return FollowUp(Action.DONE)
+    said = answer.message
+    if code in _LIMITS:
+        said = f"the batch has {batch.size} bytes; {_LIMITS[code]}"
     error = broker_error(
-        code, answer.message, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=version
+        code, said, topic=tp.topic, partition=tp.partition, api="PRODUCE", version=version
     )
     # log.message.format.version is an older one
     if code == UNSUPPORTED_FOR_MESSAGE_FORMAT and batch.is_idempotent:
