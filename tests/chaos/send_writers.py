@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from parley import AsyncProducer, Producer
 from parley.client import RecordMetadata
-from parley.client.producer.core import FailedRecords
+from parley.client.producer.failures import FailedRecords
 from parley.errors import BufferExhaustedError, KafkaError
 
 from .send_account import Reports

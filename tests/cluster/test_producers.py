@@ -325,8 +325,8 @@ def test_what_is_sent_without_waiting_is_sent_and_errors_reach_the_hook(
 
     async def work() -> None:
         options = {"allow_auto_create_topics": False, "max_block_ms": 500}
+        options["on_error"] = lambda error, records: failed.append((error, records))
         async with producer(cluster, **options) as sending:
-            sending._core._on_error = lambda error, records: failed.append((error, records))
             for number in range(50):
                 sending.send_nowait(topic, b"%d" % number, key=b"k")
             sending.send_nowait("missing", b"1")

@@ -46,7 +46,7 @@ _NAMES = {
     "parley.client.options.schema_options": ("SchemaOptions",),
     "parley.client.produce.chunk": ("Acknowledgement", "AsyncAcknowledgement"),
     "parley.client.producer.async_producer": ("AsyncProducer",),
-    "parley.client.producer.core": ("FailedRecords",),
+    "parley.client.producer.failures": ("FailedRecords",),
     "parley.client.producer.options": ("ProducerOptions",),
     "parley.client.producer.producer": ("Producer",),
     "parley.client.producer.record": ("ProducerInterceptor", "ProducerRecord"),
@@ -212,7 +212,7 @@ if TYPE_CHECKING:
     )
     from parley.client.produce.rows import SLICE_ROWS as SLICE_ROWS
     from parley.client.producer.async_producer import AsyncProducer as AsyncProducer
-    from parley.client.producer.core import FailedRecords as FailedRecords
+    from parley.client.producer.failures import FailedRecords as FailedRecords
     from parley.client.producer.options import ProducerOptions as ProducerOptions
     from parley.client.producer.producer import Producer as Producer
     from parley.client.producer.record import (

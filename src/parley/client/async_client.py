@@ -13,6 +13,7 @@ from parley.client.cluster import abilities
 from parley.client.cluster.call_deadline import working_until
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
+from parley.client.cluster.starting import Start
 from parley.client.cluster.view import ClusterMetadata
 from parley.client.cluster.wanted_topics import ensure_topics
 from parley.client.events import Listener
@@ -38,7 +39,6 @@ from parley.client.results import (
     ProduceResult,
 )
 from parley.client.transactions.calls import AsyncTransactions
-from parley.errors import LocalProtocolError
 from parley.messages import Message, Request
 from parley.net import Backend, Clock
 from parley.net.http_client import in_thread
@@ -84,11 +84,11 @@ class AsyncClient(AsyncAdministration):
     ) -> None:
         self.options = client_options(options, named)
         arguments.listener("on_event", on_event)
-        self._require = abilities.named_features(require)
         self._make = partial(
             Cluster, self.options, backend=backend, clock=clock, rng=rng, on_event=on_event
         )
-        self._cluster: Cluster | None = None
+        self._require = abilities.named_features(require)
+        self._start = Start(self._make, partial(abilities.require, features=self._require))
         self._producer: Producer | None = None
         self._closed = self._left_behind = False
         self.transactions = AsyncTransactions(self._begin)
@@ -118,15 +118,14 @@ class AsyncClient(AsyncAdministration):
         self._closed = True
         if not is_alive:
             self._left_behind = True
-            self._producer = self._cluster = None  # their sockets close with them
+            self._producer = None  # its sockets close with it
+            self._start.leave_behind()
             self.transactions.leave_behind()
         await self.transactions.close()
         producer, self._producer = self._producer, None
-        cluster, self._cluster = self._cluster, None
         if producer is not None:
             await producer.close()
-        if cluster is not None:
-            await cluster.close()
+        await self._start.close()
 
     async def __aenter__(self) -> AsyncClient:
         return await self.start()
@@ -150,26 +149,16 @@ class AsyncClient(AsyncAdministration):
             cluster.check_loop()
         return not cluster.is_left_behind
 
+    @property
+    def _cluster(self) -> Cluster | None:
+        return self._start.cluster
+
     async def _started(self) -> Cluster:
         return (await self._begin(None))[0]
 
     async def _begin(self, timeout_ms: int | None) -> tuple[Cluster, Deadline]:
         """Return the started client's state and a call's deadline: starting is part of the call."""
-        if self._closed:
-            raise LocalProtocolError("this client is closed; make a new one")
-        if self._cluster is not None:
-            return self._cluster, self._cluster.deadline(timeout_ms)
-        cluster = self._cluster = self._make()
-        deadline = cluster.deadline(timeout_ms)
-        try:
-            await cluster.reach(deadline)
-            with working_until(deadline):
-                await abilities.require(cluster, self._require)
-        except BaseException:
-            self._cluster = None
-            await cluster.close()
-            raise
-        return cluster, deadline
+        return await self._start.begun(timeout_ms)
 
     # -- the cluster -------------------------------------------------------------------------------
 

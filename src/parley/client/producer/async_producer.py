@@ -16,7 +16,8 @@ from parley.client.options.fields import split_named
 from parley.client.produce.calls import write
 from parley.client.produce.chunk import AsyncAcknowledgement, RecordChunk
 from parley.client.produce.record_writer import RecordWriter
-from parley.client.producer.core import OnError, ProducerCore
+from parley.client.producer.core import ProducerCore
+from parley.client.producer.failures import OnError
 from parley.client.producer.option_values import ProducerClientOptionValues
 from parley.client.producer.options import ProducerOptions
 from parley.client.producer.record import ProducerRecord, RecordHeaders

@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from typing import NamedTuple
 
 from parley.client.async_client import AsyncClient
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.overdue import no_such_partition
-from parley.client.produce.chunk import BatchCall, OnDelivery, RecordChunk, failure
+from parley.client.produce.chunk import OnDelivery, RecordChunk
 from parley.client.produce.partitioners import KEY_HASHES
 from parley.client.produce.record_batches import BatchPolicy
 from parley.client.produce.record_topics import RecordPolicy
 from parley.client.produce.record_writer import Observer, RecordWriter
 from parley.client.produce.rows import TopicPlan, no_headers
+from parley.client.producer.failures import FailureObserver, OnError
 from parley.client.producer.options import ProducerOptions
 from parley.client.producer.record import (
     Checked,
@@ -44,21 +43,6 @@ Taken = tuple[RecordChunk, int]
 """Where a record was put: its chunk, and its row there."""
 
 
-class FailedRecords(NamedTuple):
-    """Records that failed together; `on_error` of a producer is called with them.
-
-    `partition` is -1 where they got none. `in_doubt`: they may have been written all the same.
-    """
-
-    topic: str
-    partition: int
-    records: int
-    in_doubt: bool
-
-
-OnError = Callable[[KafkaError, FailedRecords], object]
-
-
 class ProducerCore:
     """The state of one producer."""
 
@@ -74,30 +58,42 @@ class ProducerCore:
         self._choose = options.partitioner if callable(options.partitioner) else None
         self.transactions: AsyncTransactionProducer | None = None
         self.started = self.closed = False
+        self._starting = asyncio.Lock()
 
     # -- life --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Reach a broker; take the transactional id over. Raises as AsyncClient.start does."""
-        if self.closed:
-            raise closed_error()
-        if self.started:
+        if self.started and not self.closed:
             self.check_loop()
             return
+        async with self._starting:  # of several tasks, or threads, one starts for all
+            if self.closed:
+                raise closed_error()
+            if not self.started:
+                await self._start()
+
+    async def _start(self) -> None:
         await self._prepare()
         cluster = self._cluster = await self.client._started()
-        observer: Observer = _Errors(self._failed)
-        if self.options.transactional_id is None:
-            producer = self.client._producing()
-        else:
-            self.transactions = self.client.transactions.producer(
+        observer: Observer = FailureObserver(self._on_error)
+        transactions: AsyncTransactionProducer | None = None
+        if self.options.transactional_id is not None:
+            transactions = self.client.transactions.producer(
                 self.options.transactional_id,
                 transaction_timeout_ms=self.options.transaction_timeout_ms,
                 options=self.options,
             )
-            await self.transactions.start()
-            producer = self.transactions._writer
-            observer = TransactionObserver(self.transactions, observer)
+            await transactions.start()
+        if self.closed:  # meanwhile
+            if transactions is not None:
+                await transactions.close()
+            raise closed_error()
+        if transactions is None:
+            producer = self.client._producing()
+        else:
+            producer, observer = transactions._writer, TransactionObserver(transactions, observer)
+        self.transactions = transactions
         self.writer = RecordWriter(cluster, producer, self._policy(), observer)
         self.started = True
 
@@ -342,35 +338,6 @@ class ProducerCore:
                 f"{plan.partition_count - 1} is wanted; the record was not taken"
             )
         return found
-
-    def _failed(self, call: BatchCall, chunk: RecordChunk) -> None:
-        """Report records that failed: the hook all of them, the log those that nobody holds."""
-        if call.error is None:
-            return
-        topic, partition = call.partition
-        failed = FailedRecords(topic, partition, call.records, call.in_doubt)
-        if self._on_error is not None:
-            try:
-                self._on_error(failure(call.error, in_doubt=call.in_doubt), failed)
-            except Exception:
-                log.exception("on_error of a producer raised")
-        elif chunk.unheld:
-            log.error(
-                "%d records for %s were not acknowledged: %s", call.records, topic, call.error
-            )
-
-
-class _Errors:
-    """An observer of batches alone."""
-
-    def __init__(self, batch_ended: Callable[[BatchCall, RecordChunk], None]) -> None:
-        self.batch_ended = batch_ended
-
-    def chunk_begun(self) -> None:
-        """Nothing is counted."""
-
-    def chunk_ended(self) -> None:
-        """Nothing is counted."""
 
 
 def closed_error() -> LocalProtocolError:

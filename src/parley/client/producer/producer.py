@@ -15,7 +15,7 @@ from parley.client.options.client_options import shown_client
 from parley.client.produce.calls import write_blocking
 from parley.client.produce.chunk import Acknowledgement, OnDelivery, RecordChunk
 from parley.client.producer.async_producer import AsyncProducer
-from parley.client.producer.core import OnError
+from parley.client.producer.failures import OnError
 from parley.client.producer.option_values import ProducerClientOptionValues
 from parley.client.producer.options import ProducerOptions
 from parley.client.producer.record import ProducerRecord, RecordHeaders
