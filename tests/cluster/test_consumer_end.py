@@ -14,10 +14,11 @@ from parley.client import (
     AsyncShareConsumer,
     ConsumerRebalanceListener,
     OffsetAndMetadata,
+    TopicPartition,
 )
 from parley.errors import CommitFailedError, ConfigError, KafkaError, LocalProtocolError
 
-from .lone_member import GROUP, MODERN, TOPIC, TP, Lone, Seen, lone
+from .lone_member import GROUP, MODERN, TOPIC, TP, Lone, Seen, Slow, lone
 
 BOTH = pytest.mark.parametrize("how", [{}, MODERN], ids=["classic", "consumer"])
 
@@ -128,6 +129,83 @@ def test_the_end_waits_for_no_commit_of_another_task_beyond_its_limit(how: dict[
             assert all(isinstance(error, KafkaError) for error in found)
 
         assert took_ms(one, close) <= one.client().options.default_api_timeout_ms + 1
+
+
+def cancelled(one: Lone, work: Callable[[], Awaitable[object]]) -> None:
+    """Begin a call, and cancel it while it waits."""
+
+    async def run() -> None:
+        calling = asyncio.ensure_future(work())
+        await one.time.clock.sleep_ms(500)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+
+    one.time.run(run())
+
+
+def beats(one: Lone) -> int:
+    """Return how many heartbeats a while brings."""
+    one.cluster.faults.clear()
+    one.cluster.clear_requests()
+    one.time.advance(15_000)
+    return sum("Heartbeat" in request.api for request in one.cluster.requests())
+
+
+@BOTH
+def test_an_end_that_is_cancelled_leaves_no_member_behind(how: dict[str, str]) -> None:
+    """Nobody polls for it, and it would have its partitions."""
+    with lone("4.3", enable_auto_commit=True, auto_commit_interval_ms=3_600_000, **how) as one:
+        one.produce(2)
+        one.go_on(1_000)
+        one.consumers.clear()
+        one.cluster.faults.drop("OffsetCommit", times=-1)
+        cancelled(one, one.consumer.close)
+        assert beats(one) == 0
+
+
+@BOTH
+def test_who_cancels_an_unsubscribe_may_subscribe_again(how: dict[str, str]) -> None:
+    with lone("4.3", enable_auto_commit=True, auto_commit_interval_ms=3_600_000, **how) as one:
+        one.produce(2)
+        one.go_on(1_000)
+        one.cluster.faults.drop("OffsetCommit", times=-1)
+        cancelled(one, one.consumer.unsubscribe)
+        assert one.consumer.assignment() == frozenset()
+        assert beats(one) == 0
+        one.subscribe(one.consumer, one.seen)
+        assert one.go_on(60_000) == 2  # nothing was committed
+        assert one.consumer.assignment() == {TP, TopicPartition(TOPIC, 1)}
+
+
+@BOTH
+def test_an_end_that_is_cancelled_ends_the_listener_that_it_waited_for(how: dict[str, str]) -> None:
+    with lone("4.3", joins=False, **how) as one:
+        slow = Slow("assigned")
+        consumer = one.join(slow, **how)
+        polling = one.polling(consumer)
+        one.time.advance(5_000)
+        assert [what for what, _ in slow.calls] == ["assigned"]
+        polling.cancel()
+        cancelled(one, consumer.close)
+        slow.open()
+        assert beats(one) == 0
+
+
+def test_an_end_of_a_share_consumer_that_is_cancelled_leaves_no_member_behind() -> None:
+    with lone("4.3", joins=False) as one:
+        consumer = AsyncShareConsumer(one.client(), group_id="tasks")
+
+        async def read() -> None:
+            await consumer.start()
+            consumer.subscribe([TOPIC])
+            assert await consumer.getone(timeout_ms=2_000) is None
+
+        one.time.run(read())
+        one.time.advance(1_000)
+        one.cluster.faults.drop("ShareAcknowledge", times=-1)
+        cancelled(one, consumer.close)
+        assert beats(one) == 0
 
 
 @pytest.mark.parametrize("wrong", [None, -1, "5", True])

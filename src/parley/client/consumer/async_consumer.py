@@ -95,9 +95,9 @@ class AsyncConsumer:
 
         Waits `timeout_ms` for brokers, and for the listener as long as it takes:
         `on_partitions_revoked` is called before the group is left. What is not answered in time is
-        given up, and logged. A static member stays in the group for a session. Raises
-        LocalProtocolError in another event loop than the consumer's, unless that is closed; then
-        nobody leaves, and the group notices after a session.
+        given up, and logged. A static member stays in the group for a session. Cancelled, it ends
+        at once. Raises LocalProtocolError in another event loop than the consumer's, unless that is
+        closed. Then nobody leaves, nor where it was cancelled: the group notices after a session.
         """
         await close_consumer(self._core, self._own, timeout_ms)
 

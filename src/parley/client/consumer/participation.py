@@ -247,7 +247,8 @@ class Participation:
             if not isinstance(step, Assign):
                 self._membership.step_done(step)
                 self._reader.read(self._membership.owned)
-            self._member.wake()
+            if self.subscribed:
+                self._member.wake()
         return None
 
     async def _take(self, step: Assign) -> None:
@@ -284,8 +285,26 @@ class Participation:
     async def leave(self, reason: str, deadline: Deadline) -> None:
         """Give everything up and leave the group. Raises what a listener raised,
         after the group was left.
+
+        A call that is cancelled leaves nothing behind either: nobody would poll for a member that
+        goes on.
         """
         self._subscription.end()
+        try:
+            raised = await self._last_steps(deadline)
+            await self._member.leave(reason, deadline=deadline)
+        except BaseException:
+            self._member.stop()
+            if not self.showing and self._showing is not None:
+                self._showing.cancel()
+            raise
+        finally:
+            self._reader.read(())
+        if raised is not None:
+            raise raised
+
+    async def _last_steps(self, deadline: Deadline) -> BaseException | None:
+        """Commit, and show the application that it has nothing any more; return what it raised."""
         raised = None if self.showing else await self._shown()
         await self._last_commit.drop()
         try:
@@ -299,10 +318,7 @@ class Participation:
             raised = error
         finally:
             self._leaving = False
-        await self._member.leave(reason, deadline=deadline)
-        self._reader.read(())
-        if raised is not None:
-            raise raised
+        return raised
 
     # -- commits -----------------------------------------------------------------------------------
 

@@ -100,6 +100,9 @@ class GroupMember(Protocol):
     async def leave(self, reason: str, *, deadline: Deadline) -> None:
         """End the membership."""
 
+    def stop(self) -> None:
+        """End it without a farewell."""
+
 
 def warn_of_absence(group_id: str, away_ms: int, max_poll_interval_ms: int) -> None:
     """Log that the application stayed away too long, and what to do about it."""

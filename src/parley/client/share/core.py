@@ -150,9 +150,15 @@ class ShareCore:
             return
         deadline = self.cluster.deadline(timeout_ms)
         self.book.commit()
-        await self._exchange.finish(deadline)
-        self.book.clear()
-        await self._member.leave(deadline)
+        try:
+            await self._exchange.finish(deadline)
+            await self._member.leave(deadline)
+        except BaseException:  # a call that is cancelled leaves nobody behind who holds records
+            self._exchange.stop()
+            self._member.stop()
+            raise
+        finally:
+            self.book.clear()
         await self._report()
 
     # -- the group --------------------------------------------------------------------------------

@@ -356,6 +356,13 @@ class ShareExchange:
             for broker in self._brokers.values():  # those that there was no time to ask
                 _, unsent = self._book.take(broker.node_id, -1)
                 self._settle(unsent, _unanswered())
+        self.stop()
+
+    def stop(self) -> None:
+        """End what is under way, and forget all sessions: brokers end them by themselves."""
+        for broker in self._brokers.values():
+            if broker.task is not None:
+                broker.task.cancel()
         self._brokers, self._led = {}, None
         self.fetched.clear()
 

@@ -118,13 +118,21 @@ class ClassicMember:
         """End the membership, after its last steps. A static member stays in the group,
         so that it may come back.
         """
+        await asyncio.gather(*self._end_tasks(), return_exceptions=True)
+        identity = self.membership.leave()
+        await self._send_leave(identity, reason, deadline, static_too=static_too)
+
+    def stop(self) -> None:
+        """End it at once: the coordinator notices after a session."""
+        self._end_tasks()
+        self.membership.leave()
+
+    def _end_tasks(self) -> list[asyncio.Task[None]]:
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        identity = self.membership.leave()
         self._watched, self._failures = None, 0
-        await self._send_leave(identity, reason, deadline, static_too=static_too)
+        return tasks
 
     async def _send_leave(
         self, identity: Identity, reason: str, deadline: Deadline, *, static_too: bool

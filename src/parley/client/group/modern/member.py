@@ -87,15 +87,25 @@ class ModernMember:
         """End the membership, after its last steps. A static member leaves
         for a while only (G56).
         """
-        task, self._task = self._task, None
+        task = self._end_task()
         if task is not None:
-            task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         was_in_group = self.membership.in_group
         self.membership.leave()
         log.debug("group %s: leaving: %s", self._who.group_id, reason)
         if was_in_group:
             await self._send_leave(deadline)
+
+    def stop(self) -> None:
+        """End it at once: the coordinator notices after a session."""
+        self._end_task()
+        self.membership.leave()
+
+    def _end_task(self) -> asyncio.Task[None] | None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        return task
 
     async def _send_leave(self, deadline: Deadline) -> None:
         epoch = LEAVING if self._who.group_instance_id is None else LEAVING_FOR_A_WHILE

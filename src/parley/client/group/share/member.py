@@ -80,14 +80,24 @@ class ShareMember:
 
     async def leave(self, deadline: Deadline) -> None:
         """End the membership, and let the coordinator know."""
-        task, self._task = self._task, None
+        task = self._end_task()
         if task is not None:
-            task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         was_in_group = self.membership.in_group
         self.membership.leave()
         if was_in_group:
             await self._send_leave(deadline)
+
+    def stop(self) -> None:
+        """End it at once: the coordinator notices after a session."""
+        self._end_task()
+        self.membership.leave()
+
+    def _end_task(self) -> asyncio.Task[None] | None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+        return task
 
     async def _send_leave(self, deadline: Deadline) -> None:
         try:
