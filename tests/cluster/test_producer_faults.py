@@ -9,6 +9,7 @@ import pytest
 
 from parley import AsyncClient, AsyncProducer, Client, TopicPartition
 from parley.client import EARLIEST, LATEST
+from parley.client.produce.producer import Producer as Writer
 from parley.devcluster import LocalCluster
 from parley.devcluster.faults.faults import EVERY_TIME
 from parley.errors import KafkaError
@@ -177,3 +178,32 @@ async def test_records_that_another_producer_of_the_client_gives_up_take_none_al
             cluster.faults.clear()
             await asyncio.wait_for(other.flush(), 2 * GENEROUS_S)
             assert [one.exception() for one in kept] == [None] * 20
+
+
+@pytest.mark.parametrize("step", ["prepare", "hand_over_now", "hand_over_in_turn"])
+async def test_a_defect_on_the_way_to_the_sender_reaches_who_waits_for_the_records(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a defect")
+
+    cluster.create_topic(step)
+    heard: list[KafkaError] = []
+    async with AsyncProducer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        linger_ms=0,
+        on_error=lambda error, records: heard.append(error),
+    ) as sending:
+        if step != "prepare":
+            await sending.send_and_wait(step, b"first")
+        with monkeypatch.context() as patch:
+            patch.setattr(Writer, step, broken)
+            async with sending._core.writer._producer.sender.lock:
+                if step == "hand_over_now":
+                    patch.setattr(Writer, "hand_over_in_turn", broken)
+                sending.send_nowait(step, b"lost")
+                sending._core.writer.hand_over_all()
+            await asyncio.wait_for(sending.flush(), GENEROUS_S)
+        (error,) = heard
+        assert "a defect" in str(error)
+        await sending.send_and_wait(step, b"next")

@@ -121,8 +121,8 @@ class HandOver:
     async def _make_prepared(self, records: TopicRecords, chunk: RecordChunk) -> None:
         try:
             await self._topics.prepare(records.topic)
-        except KafkaError as error:
-            chunk.trouble, chunk.batches = error, []
+        except Exception as error:  # whoever waits for these records has to learn of it
+            _spoiled(chunk, error)
         else:
             await asyncio.to_thread(self._make, [(records, chunk)])
         self.hand_over(records)
@@ -131,11 +131,14 @@ class HandOver:
         """Make batches of the chunks. In any thread."""
         filled: list[Closed] = []
         for records, chunk in closed:
-            if chunk.rows:
-                records.spreads = chunk.unplaced(self._hashes) > 0
-                filled.append((records, chunk))
-            else:
-                chunk.batches = []
+            try:
+                if chunk.rows:
+                    records.spreads = chunk.unplaced(self._hashes) > 0
+                    filled.append((records, chunk))
+                else:
+                    chunk.batches = []
+            except Exception as error:
+                _spoiled(chunk, error)
         for records, chunk in self._make_together(filled):
             try:
                 self._make_one(records, chunk)
@@ -205,8 +208,8 @@ class HandOver:
                         records.handing = True
                         self._spawn(self._hand_over_in_turn(records, chunk))
                         break
-                except KafkaError as raised:
-                    error = raised
+                except Exception as raised:
+                    error = _reported(raised)
             self._handed_over(records, chunk, error)
         if self._topics.wants_news(records):
             self._spawn(self._topics.renew(records))
@@ -217,8 +220,8 @@ class HandOver:
             await self._producer.hand_over_in_turn(
                 chunk.batches or [], self._policy.batches.options
             )
-        except KafkaError as raised:
-            error = raised
+        except Exception as raised:
+            error = _reported(raised)
         finally:
             records.handing = False
         self._handed_over(records, chunk, error)
@@ -241,8 +244,13 @@ class HandOver:
 
 def _spoiled(chunk: RecordChunk, error: Exception) -> None:
     """Note why no batches could be made of a chunk."""
-    if not isinstance(error, KafkaError):
-        bug = error
-        error = KafkaError(f"records could not be encoded: {bug!r}")
-        error.__cause__ = bug
-    chunk.trouble, chunk.batches = error, []
+    chunk.trouble, chunk.batches = _reported(error), []
+
+
+def _reported(error: Exception) -> KafkaError:
+    """Return what whoever waits for the records of a chunk learns."""
+    if isinstance(error, KafkaError):
+        return error
+    made = KafkaError(f"records could not be handed over: {error!r}")
+    made.__cause__ = error
+    return made
