@@ -281,6 +281,35 @@ def test_a_block_of_rows_that_is_interrupted_waits_no_longer_than_close(ends: En
 
 
 @pytest.mark.parametrize("ends", ["4.1"], indirect=True)
+def test_a_transaction_is_not_lost_where_handing_it_over_is_cancelled(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        await ends.client.start()
+        producer = await ends.client.transactions.producer(NAME).start()
+        await producer.begin_transaction()
+        await producer.produce(TOPIC, ROWS)
+        close, closing = producer._writer.close, asyncio.Event()
+
+        async def slowly() -> None:
+            await closing.wait()
+            await close()
+
+        monkeypatch.setattr(producer._writer, "close", slowly)
+        preparing = asyncio.ensure_future(producer.prepare_transaction())
+        await ends.time.clock.sleep_ms(100)
+        preparing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await preparing
+        closing.set()
+        await producer.close()
+        await ends.time.clock.sleep_ms(1_000)
+        assert ends.state() == "CompleteAbort"
+
+    ends.time.run(work())
+
+
+@pytest.mark.parametrize("ends", ["4.1"], indirect=True)
 def test_a_producer_that_has_not_begun_says_what_comes_first(ends: Ends) -> None:
     async def work() -> None:
         await ends.client.start()

@@ -239,8 +239,8 @@ class AsyncTransactionProducer:
         All rows are acknowledged when this returns, and nothing is ended. The producer is closed
         without an abort; until the transaction is ended, or its transaction_timeout_ms is over,
         read_committed readers of its partitions wait at its first record. Beginning again with the
-        same transactional id aborts it. Raises as `commit_transaction` does, and then the
-        transaction is still this producer's.
+        same transactional id aborts it. Raises as `commit_transaction` does, and then, or when it
+        is cancelled, the transaction is still this producer's: `close` aborts it.
         """
         self._alive()
         self._txn.check_open("prepare_transaction")
@@ -250,7 +250,12 @@ class AsyncTransactionProducer:
             await self.contents.flushed()  # of what was begun meanwhile
             self._txn.prepare()
             identity, empty = self._txn.identity, not self._txn.started
-        await self.close()
+            try:
+                await self._writer.close()
+            except BaseException:  # cancelled, this returns nothing: nobody else could end it
+                self._txn.keep()
+                raise
+            self._closed = True
         return PreparedTransaction(
             self.transactional_id, identity.producer_id, identity.epoch, empty
         )

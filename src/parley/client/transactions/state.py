@@ -133,6 +133,11 @@ class TransactionState:
         self._expect("prepare_transaction", State.IN_TRANSACTION)
         self.state = State.PREPARED
 
+    def keep(self) -> None:
+        """Have the transaction again: handing it over was cancelled."""
+        self._expect("keep", State.PREPARED)
+        self.state = State.IN_TRANSACTION
+
     @property
     def is_open(self) -> bool:
         """Whether an abort is still possible and due."""
