@@ -16,8 +16,9 @@ from parley.client import (
     AsyncShareConsumer,
     TopicPartition,
 )
+from parley.client.share.exchange import ShareExchange
 from parley.devcluster import AsyncLocalCluster, ClusterSettings
-from parley.errors import ConfigError, LocalProtocolError
+from parley.errors import ConfigError, KafkaError, LocalProtocolError
 from parley.messages import IncrementalAlterConfigsRequest
 from parley_laboratory.virtual import VirtualTime
 
@@ -298,3 +299,24 @@ def test_a_whole_batch_is_said_of_in_explicit_mode_only(rounds: Rounds) -> None:
         consumer.acknowledge(found)
     with pytest.raises(ConfigError, match="a record has its own"):
         consumer.acknowledge(found, offset=1)
+
+
+def test_a_defect_is_raised_by_a_poll_and_the_records_come_all_the_same(
+    rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    rounds.write(3)
+
+    async def work() -> None:
+        async with AsyncShareConsumer(rounds.client, group_id=GROUP) as consumer:
+            consumer.subscribe([TOPIC])
+            with monkeypatch.context() as patch:
+                patch.setattr(ShareExchange, "_take", broken)
+                with pytest.raises(KafkaError, match="a defect"):
+                    await consumer.getmany(timeout_ms=5_000)
+            found = await consumer.getmany(timeout_ms=3 * LOCK_MS)
+            assert [record.offset for record in found[TP]] == [0, 1, 2]
+
+    rounds.time.run(work())

@@ -315,6 +315,10 @@ class Producer:
             others = self._identifying
             if others is None:
                 self._identifying = asyncio.create_task(self._first_identity(deadline))
+                # retrieved: those who wait for it get it too, where any is left
+                self._identifying.add_done_callback(
+                    lambda done: done.cancelled() or done.exception()
+                )
             try:
                 assert self._identifying is not None
                 await outcome(self._identifying)

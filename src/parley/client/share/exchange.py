@@ -18,6 +18,7 @@ from parley.client.cluster.core import Cluster
 from parley.client.cluster.refusals import refusal
 from parley.client.cluster.retry import Deadline, Reaction, classify
 from parley.client.cluster.view import HINTED, ClusterMetadata, Endpoint
+from parley.client.fetch.answers import unexpected
 from parley.client.group.share.acquired import AcquiredRange
 from parley.client.group.share.book import AcknowledgeType, Book, Due, Grant, Outcome
 from parley.client.group.share.heartbeat import ShareStanding
@@ -168,6 +169,8 @@ class ShareExchange:
             delay_ms = self._refused(broker, request, dues, error)
         except KafkaError as error:
             delay_ms = self._failed(broker, dues, error)
+        except Exception as error:  # a defect must surface in polls, not in the log of the loop
+            delay_ms = self._failed(broker, dues, unexpected(error))
         except asyncio.CancelledError:
             self._settle(dues, _unanswered())
             raise
