@@ -16,6 +16,7 @@ SETTINGS = {
     "broker.session.timeout.ms": "broker_session_timeout_ms",
     "connections.max.idle.ms": "connections_max_idle_ms",
     "default.replication.factor": "default_replication_factor",
+    "log.cleaner.backoff.ms": "log_cleaner_backoff_ms",
     "log.retention.check.interval.ms": "log_retention_check_interval_ms",
     "max.incremental.fetch.session.cache.slots": "max_incremental_fetch_session_cache_slots",
     "num.partitions": "num_partitions",

@@ -213,6 +213,7 @@ class LocalCluster:
     add_partitions = in_loop(AsyncLocalCluster.add_partitions)
     delete_records = in_loop(AsyncLocalCluster.delete_records)
     apply_retention = in_loop(AsyncLocalCluster.apply_retention)
+    compact = in_loop(AsyncLocalCluster.compact)
     move_leader = in_loop(AsyncLocalCluster.move_leader)
     leaders = in_loop(AsyncLocalCluster.leaders)
     isr = in_loop(AsyncLocalCluster.isr)

@@ -19,6 +19,7 @@ from parley.devcluster.handlers.fetching import whole_request
 from parley.devcluster.policy import ReleasePolicy
 from parley.devcluster.release.profile import Profile, make_profile
 from parley.devcluster.security.listeners import Listeners
+from parley.devcluster.state.cleaner import LogCleaner
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.fetch_sessions import FetchSessions
 from parley.devcluster.state.groups.share.sessions import ShareSessions
@@ -41,6 +42,7 @@ class Shared:
     requests: Requests
     listeners: Listeners
     timers: Timers
+    cleaner: LogCleaner
     backend: Backend | None = None
     """The network, sockets if None."""
     rng: random.Random = field(default_factory=random.Random)

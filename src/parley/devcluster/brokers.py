@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from parley.devcluster.broker import Broker, Shared
+from parley.devcluster.state.cleaner import LogCleaner
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.groups.offsets import TRANSACTION
 from parley.devcluster.state.groups.records import NEWEST, RecordRules
 from parley.devcluster.state.image import BrokerImage
+from parley.devcluster.state.log.compaction import NEWEST_CLEANER, CleanerRules
 from parley.devcluster.state.replication.broker_state import BrokerState
 from parley.devcluster.state.rules import ElectionRules
 from parley.errors import ConfigError
@@ -54,6 +56,7 @@ class Brokers:
         shared.state.controller.rules_of = self._rules_of
         shared.state.transactions.epochs_per_fence = self._epochs_per_fence
         shared.state.group_coordinator.topic.rules_of = self._record_rules_of
+        shared.cleaner.rules_of = self._cleaner_rules_of
         host = shared.state.settings.host
         for broker_id, release in self._releases.items():
             made = Broker(broker_id, release, shared, host, self._ports[broker_id])
@@ -90,6 +93,13 @@ class Brokers:
         """Look again at what falls due next: something was changed that no request asked for."""
         if self._shared is not None:
             self._shared.timers.arm()
+
+    @property
+    def cleaner(self) -> LogCleaner:
+        """The cleaner of their logs. Raises ConfigError when the cluster has never run."""
+        if self._shared is None:
+            raise ConfigError("the cluster does not run; call start() first")
+        return self._shared.cleaner
 
     @property
     def now_ms(self) -> int:
@@ -180,6 +190,10 @@ class Brokers:
     def _record_rules_of(self, broker_id: int) -> RecordRules:
         broker = self._brokers.get(broker_id)
         return NEWEST if broker is None else broker.profile.records
+
+    def _cleaner_rules_of(self, broker_id: int) -> CleanerRules:
+        broker = self._brokers.get(broker_id)
+        return NEWEST_CLEANER if broker is None else broker.profile.behaviour.cleaner
 
     def _epochs_per_fence(self, transactional_id: str) -> int:
         alive = self.state.image.brokers

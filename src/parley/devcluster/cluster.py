@@ -29,6 +29,7 @@ from parley.devcluster.security.certificates import Certificate
 from parley.devcluster.security.listeners import Listeners, ports_of, wanted_listeners
 from parley.devcluster.security.security import ListenerSecurity, Security
 from parley.devcluster.state.agreement import Agreement, check_agreement
+from parley.devcluster.state.cleaner import LogCleaner
 from parley.devcluster.state.cluster_state import ClusterState
 from parley.devcluster.state.image import TopicImage
 from parley.devcluster.state.log.replica import ReplicaKey
@@ -160,6 +161,8 @@ class AsyncLocalCluster:
             state.consumer_groups,
             state.share_groups,
         ]
+        cleaner = LogCleaner(state, self.settings.log_cleaner_backoff_ms, now_ms())
+        parts.append(cleaner)
         self._timers = timers = Timers(parts, self._clock, now_ms)
         timers.arm()
         shared = Shared(
@@ -170,6 +173,7 @@ class AsyncLocalCluster:
             self._requests,
             self._listeners,
             timers,
+            cleaner,
         )
         shared.backend, shared.rng = self._backend, self._session_rng
         return shared
@@ -420,6 +424,17 @@ class AsyncLocalCluster:
         all brokers, nothing is lost; else only whole segments are.
         """
         return apply_retention(self.state, now_ms=self.now_ms)
+
+    def compact(self, topic: str, *, roll: bool = True) -> dict[int, int]:
+        """Compact a topic now, as the log cleaner does; return how many records went, by partition.
+
+        How dirty the logs are does not count here; min.compaction.lag.ms and delete.retention.ms
+        do, by the cluster's clock. The cleaner never touches the segment that is written to: with
+        `roll` another one is begun first. It comes by itself every log.cleaner.backoff.ms. Raises
+        ConfigError for a topic that does not exist or is not compacted.
+        """
+        with refusals():
+            return self._brokers.cleaner.compact(topic, now_ms=self.now_ms, roll=roll)
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make broker `to` the leader, epoch + 1; without a replica it takes the leader's place.

@@ -5,9 +5,9 @@ compacted gaps); everything per record is the kernel's.
 
 Map: Reading: `split` finds batches, `pieces` cuts them, `decode` makes `columns`, `first` makes the
 records of many small fetches at once, `checksum` looks at none. Writing: `gathered`, `encode`,
-`control`, `keyed`. Brokers: `append`, `convert`, `numbering`. `layout` says where header fields
-stand; `failures` makes errors, `info` says which kernel runs. `single` decompresses messages,
-`digest` compares runs of records.
+`control`, `keyed`. Brokers: `append`, `convert`, `numbering`, `retain`. `layout` says where header
+fields stand; `failures` makes errors, `info` says which kernel runs. `single` decompresses
+messages, `digest` compares runs of records.
 """
 
 from parley.kernel import (
@@ -66,6 +66,7 @@ from parley.records.gathered import encode_gathered, gather, gathered_columns, r
 from parley.records.info import NATIVE_REMEDY, PURE_COST, KernelInfo, kernel_info, warn_if_pure
 from parley.records.keyed import keyed_batch
 from parley.records.numbering import Wrapper, number_messages
+from parley.records.retain import KeyedRow, delete_horizon, emptied, keyed_rows, retain
 from parley.records.split import RawBatch, first_batch_bytes, follow_fronts, iter_batches, split
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "HeadersColumn",
     "KernelErrorKind",
     "KernelInfo",
+    "KeyedRow",
     "ListedRecords",
     "RawBatch",
     "ReadOptions",
@@ -106,7 +108,9 @@ __all__ = [
     "crc32",
     "crc_is_right",
     "decode_columns",
+    "delete_horizon",
     "digest_runs",
+    "emptied",
     "encode_batches",
     "encode_gathered",
     "end_marker",
@@ -121,6 +125,7 @@ __all__ = [
     "iter_batches",
     "kernel_info",
     "keyed_batch",
+    "keyed_rows",
     "keyless_records",
     "kind_of",
     "needs_conversion",
@@ -132,6 +137,7 @@ __all__ = [
     "record_hashes",
     "records",
     "records_outside",
+    "retain",
     "row_handle",
     "split",
     "stamp_producer",

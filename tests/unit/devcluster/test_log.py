@@ -143,11 +143,11 @@ def test_restart_empties_the_log(log: Log, stored: Stored) -> None:
 def test_batches_are_found_by_time(stored: Stored) -> None:
     log = Log(MemoryStores(), segment_bytes=700)
     filled(log, stored, 20, 5)
-    assert log.batch_at_time(0) == (0, log.read(0, 1).parts[0])
-    found = log.batch_at_time(1_105)
+    assert next(log.batches_at_time(0)) == (0, log.read(0, 1).parts[0])
+    found = next(log.batches_at_time(1_105), None)
     assert found is not None
     assert found[0] == 10, "batch 1 ends at 1104"
-    assert log.batch_at_time(10_000) is None
+    assert not list(log.batches_at_time(10_000))
     assert log.max_timestamp_ms == 1_000 + 19 * 100 + 4
 
 

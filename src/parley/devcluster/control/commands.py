@@ -24,8 +24,9 @@ from parley.errors import ConfigError, nearest_hint
 
 CALLS = (
     "status", "create_topic", "delete_topic", "scenes.recreate_topic", "add_partitions",
-    "delete_records", "apply_retention", "leaders", "isr", "move_leader", "scenes.elect_preferred",
-    "scenes.elect_unclean", "start_broker", "stop_broker", "kill_broker", "scenes.isolate",
+    "delete_records", "apply_retention", "compact", "leaders", "isr", "move_leader",
+    "scenes.elect_preferred", "scenes.elect_unclean", "start_broker", "stop_broker", "kill_broker",
+    "scenes.isolate",
     "scenes.heal", "scenes.freeze", "scenes.thaw", "scenes.hold_metadata",
     "scenes.release_metadata", "scenes.hold_loading", "scenes.release_loading", "scenes.lag",
     "scenes.catch_up", "scenes.shrink_isr",

@@ -95,7 +95,7 @@ def _alter_topic(call: Call, name: str, change: Change, *, validate_only: bool) 
     # settings from the cluster's owner may be what no client could set
     changed = {key: value for key, value in configs.items() if present.get(key) != value}
     check_topic_configs(release, changed, behaviour.invalid_altered_value_code)
-    call.cluster.configs.topic_settings(configs)
+    call.cluster.configs.check(configs)
     if topic is None:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist.")
     if not validate_only:

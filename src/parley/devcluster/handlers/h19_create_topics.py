@@ -12,8 +12,8 @@ Version notes:
   and replication factor (KIP-464): releases from 2.4 on take it in every version.
 
 Not implemented: effects of settings beyond min.insync.replicas, max.message.bytes, segment.bytes,
-message.timestamp.*, unclean.leader.election.enable, retention and cleanup.policy (compacted topics
-demand keys, nothing is compacted); `timeout_ms`.
+segment.ms, message.timestamp.*, unclean.leader.election.enable, retention, cleanup.policy and what
+compaction goes by; `timeout_ms`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def _delete(call: Call, topic: str, asked: DeleteRecordsRequest.DeleteRecordsPar
     if image is not None and image.internal:
         raise Refused(INVALID_TOPIC_EXCEPTION, f"{topic} is Kafka's own")
     replica = leader_replica(call, topic, asked.partition_index)
-    if image is not None and "delete" not in image.configs.get("cleanup.policy", "delete"):
+    configs = {} if image is None else image.configs
+    if not call.cluster.configs.log_settings(configs, call.broker.id).deletes:
         raise Refused(POLICY_VIOLATION, f"{topic} is compacted, records go by key")
     offset = replica.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
     return call.cluster.delete_records(replica, offset)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from parley.devcluster.state.groups.records import RecordRules
 from parley.devcluster.state.log.appending import MessageSetRules
+from parley.devcluster.state.log.compaction import CleanerRules
 from parley.devcluster.state.log.producers import ProducerRules
 from parley.devcluster.state.rules import ElectionRules
 from parley.errors.codes import (
@@ -49,6 +50,8 @@ RULES_0_11 = ProducerRules(OUT_OF_ORDER_SEQUENCE_NUMBER, 1)
 
 
 RULES_0_10 = MessageSetRules(checks_wrappers=False, alone=False)
+
+CLEANER_0_9 = CleanerRules(dates_tombstones=False, keeps_last_batch=False)
 
 RECORDS_0_9 = RecordRules(
     offset_version=1,
@@ -200,6 +203,8 @@ class Behaviour:
     """
     election: ElectionRules = field(default_factory=lambda: ElectionRules(epoch_per_failover=True))
     """What the death of brokers does to leader epochs and high watermarks."""
+    cleaner: CleanerRules = CLEANER_0_9
+    """What the log cleaner leaves of compacted topics."""
     records: RecordRules = RECORDS_0_9
     """How groups and offsets stand in `__consumer_offsets`."""
     checks_sessions_first: bool = False

@@ -205,6 +205,10 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
         ),
     ),
     (
+        "3.1",  # KIP-534
+        lambda was: replace(was, cleaner=replace(was.cleaner, dates_tombstones=True)),
+    ),
+    (
         "3.3",  # KRaft
         lambda was: replace(
             was,
@@ -266,6 +270,7 @@ BEHAVIOURS: tuple[tuple[str, Change], ...] = (
             knows_group_resources=True,
             group_operations=0b1101_0100_1000,
             checks_sessions_first=True,
+            cleaner=replace(was.cleaner, keeps_last_batch=True),  # KAFKA-17076
             # The Produce range is a lie for old librdkafka's sake (KAFKA-18659).
             closes={int(ApiKey.PRODUCE): VersionRange(0, 2)},
         ),

@@ -5,6 +5,7 @@ altered later. `controller` decides (`topics`, `rules`), `image` is what it publ
 `replication`, `groups` and `transactions` are the parts; `broker_logs` makes logs.
 `group_coordinator` writes groups into their topic and reads them from there, `journal`,
 `persistence` and `keeper` keep the rest on disk. `loading` is what keeps coordinators from
-answering. `fetch_sessions` are KIP-227's, `retention` deletes, `scenes` do harm on purpose,
-`agreement` checks that replicas agree. `refused` is what handlers catch.
+answering. `fetch_sessions` are KIP-227's, `retention` deletes, `cleaner` compacts, by
+`log_settings`. `scenes` do harm on purpose, `agreement` checks that replicas agree. `refused` is
+what handlers catch.
 """

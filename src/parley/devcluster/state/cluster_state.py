@@ -30,7 +30,6 @@ from parley.devcluster.state.persistence import (
     Restored,
     producers_entry,
     snapshot,
-    start_entry,
 )
 from parley.devcluster.state.refused import Refused
 from parley.devcluster.state.replication.broker_state import BrokerState
@@ -99,8 +98,10 @@ class ClusterState:
         self.controller.elects_unclean = lambda topic: (
             self.configs.topic_settings(topic.configs).unclean_leader_election
         )
-        self.logs = BrokerLogs(self.configs, self.keeper, self.controller, check_crc)
-        self.logs.starts = found.administered.starts
+        self.logs = BrokerLogs(
+            self.configs, self.keeper, self.controller, check_crc, found.administered
+        )
+        self.configs.on_broker_altered = self._follow_settings
         self._restore(found)
         self.keeper.begin(self.image)
 
@@ -224,7 +225,7 @@ class ClusterState:
         now_ms: int,
     ) -> TopicImage:
         """Create a topic on the given brokers. Raises Refused, or OSError when the disk is full."""
-        self.configs.topic_settings(configs)
+        self.configs.check(configs)
         before = self.controller.image
         topic = self.controller.create_topic(name, assignment, configs)
         self._keep_or_return_to(before)
@@ -247,13 +248,19 @@ class ClusterState:
 
     def alter_topic(self, name: str, configs: Mapping[str, str], *, now_ms: int) -> None:
         """Replace a topic's settings at once. Raises Refused or OSError, with nothing changed."""
-        self.configs.topic_settings(configs)
+        self.configs.check(configs)
         before = self.controller.image
         self.controller.set_configs(name, configs)
         self._keep_or_return_to(before)
         self.controller.elect_leaderless()
         self.publish(now_ms=now_ms)
-        self.logs.follow_settings(self.replication.brokers.values(), self.image.topics[name])
+        self._follow_settings(name)
+
+    def _follow_settings(self, name: str | None = None) -> None:
+        """Let the logs of a topic, or of all, go by their settings of now."""
+        topics = self.image.topics
+        found = topics.values() if name is None else [topics[name]]
+        self.logs.follow_settings(self.replication.brokers.values(), found)
 
     def add_partitions(
         self, name: str, assignment: Sequence[Sequence[int]], *, now_ms: int
@@ -362,8 +369,7 @@ class ClusterState:
             )
         key = leader.key
         if offset > leader.log.start_offset:
-            self.keep(start_entry(key.topic_id, key.partition, offset))
-            self.logs.starts[key.topic_id, key.partition] = offset
+            self.logs.begin_at(key, offset)
         replicas = [b.replicas[key] for b in self.replication.brokers.values() if key in b.replicas]
         for replica in replicas:
             replica.log.advance_start(offset)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.log_settings import LogSettings
 from parley.devcluster.state.persistence import (
     Administered,
     broker_configs_entry,
@@ -22,6 +23,7 @@ class DynamicConfigs:
         self._defaults = defaults
         self._brokers, self._groups = administered.broker_configs, administered.group_configs
         self._keep = keep
+        self.on_broker_altered: Callable[[], None] = lambda: None
 
     # -- topics --------------------------------------------------------------------------------
 
@@ -30,6 +32,16 @@ class DynamicConfigs:
     ) -> TopicSettings:
         """Return the settings that hold for a topic with these configs, on a broker if named."""
         return TopicSettings.of({**self.inherited_by_topics(broker_id), **configs}, self._defaults)
+
+    def log_settings(self, configs: Mapping[str, str], broker_id: int | None = None) -> LogSettings:
+        """Return those of them that are about segments and cleaning."""
+        compacts = self._defaults.compacted
+        return LogSettings.of({**self.inherited_by_topics(broker_id), **configs}, compacts=compacts)
+
+    def check(self, configs: Mapping[str, str]) -> None:
+        """Raise Refused (INVALID_CONFIG) where a topic cannot have these settings."""
+        self.topic_settings(configs)
+        self.log_settings(configs)
 
     def inherited_by_topics(self, broker_id: int | None) -> dict[str, str]:
         """Return what brokers' dynamic settings mean for topics: one's own come before all's."""
@@ -44,9 +56,12 @@ class DynamicConfigs:
 
     def alter_broker(self, broker: str, configs: Mapping[str, str]) -> None:
         """Replace a broker's dynamic settings. Raises Refused (40), OSError for a full disk."""
-        TopicSettings.of(inherited(configs))
+        of_topics = inherited(configs)
+        TopicSettings.of(of_topics)
+        LogSettings.of(of_topics)
         self._keep(broker_configs_entry(broker, configs))
         self._brokers[broker] = dict(configs)
+        self.on_broker_altered()
 
     def of_group(self, group: str) -> Mapping[str, str]:
         """Return the settings of a group's own."""

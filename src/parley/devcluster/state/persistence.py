@@ -7,6 +7,7 @@
 | no-topic | the topic was deleted |
 | no-group | a share group was deleted, and what it had in flight |
 | start | records below an offset were deleted |
+| cleaned | how far a broker has compacted a log |
 | broker-configs | the dynamic settings of a broker, or of all ("") |
 | group-configs | the settings of a group |
 | producers | the next producer id |
@@ -24,6 +25,7 @@ from parley.devcluster.state.groups.share.persistence import KINDS as SHARE_KIND
 from parley.devcluster.state.groups.share.registry import ShareGroups
 from parley.devcluster.state.image import ClusterImage, PartitionImage, TopicImage
 from parley.devcluster.state.journal import Entry
+from parley.devcluster.state.log.replica import Cleaned, ReplicaKey
 from parley.devcluster.state.transactions.coordinator import Transactions
 from parley.devcluster.state.transactions.persistence import (
     RestoredTransactions,
@@ -40,12 +42,13 @@ LAYOUT = 3
 class Administered:
     """What administrators changed besides topics and groups.
 
-    `starts` is where logs begin after DeleteRecords, by topic id and partition; `broker_configs`
-    are the dynamic settings by broker id as text, those of every broker under "", `group_configs`
-    those of groups by name.
+    `starts` is where logs begin after DeleteRecords, by topic id and partition; `cleaned` how far
+    brokers have compacted theirs, by broker id, too. `broker_configs` are the dynamic settings by
+    broker id as text, those of every broker under "", `group_configs` those of groups by name.
     """
 
     starts: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    cleaned: dict[tuple[int, bytes, int], Cleaned] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -106,6 +109,13 @@ def start_entry(topic_id: bytes, partition: int, offset: int) -> Entry:
     return {"kind": "start", "id": format_uuid(topic_id), "partition": partition, "offset": offset}
 
 
+def cleaned_entry(broker: int, key: ReplicaKey, cleaned: Cleaned) -> Entry:
+    """Return the entry of a log that a broker has compacted."""
+    place = {"id": format_uuid(key.topic_id), "partition": key.partition, "broker": broker}
+    done = {"offset": cleaned.first_dirty, "below": cleaned.below, "round": cleaned.round}
+    return {"kind": "cleaned", **place, **done}
+
+
 def broker_configs_entry(broker: str, configs: Mapping[str, str]) -> Entry:
     """Return the entry of a broker's dynamic settings."""
     return {"kind": "broker-configs", "broker": broker, "configs": dict(configs)}
@@ -132,6 +142,9 @@ def snapshot(
     for (topic_id, index), start in changed.starts.items():
         if topic_id in image.names:
             yield start_entry(topic_id, index, start)
+    for (broker_id, topic_id, index), cleaned in changed.cleaned.items():
+        if topic_id in image.names:
+            yield cleaned_entry(broker_id, ReplicaKey(topic_id, index), cleaned)
     for broker, configs in changed.broker_configs.items():
         yield broker_configs_entry(broker, configs)
     for group, configs in changed.group_configs.items():
@@ -172,6 +185,10 @@ def _apply(state: Restored, entry: Entry) -> None:
         state.topics.pop(entry["name"], None)
     elif kind == "start":
         state.administered.starts[parse_uuid(entry["id"]), entry["partition"]] = entry["offset"]
+    elif kind == "cleaned":
+        place = entry["broker"], parse_uuid(entry["id"]), entry["partition"]
+        done = Cleaned(entry["offset"], entry["below"], entry["round"])
+        state.administered.cleaned[place] = done
     elif kind == "broker-configs":
         state.administered.broker_configs[entry["broker"]] = entry["configs"]
     elif kind == "group-configs":

@@ -8,8 +8,8 @@ Rules of this file:
    of seven days would empty a development cluster that was filled with records of last year.
 2. Whole segments, by the largest timestamp they hold; the one that is written to as well once all
    of it is too old. Never above the high watermark.
-3. Compacted topics (cleanup.policy without delete) keep everything. Age goes by the records' own
-   timestamps, which know nothing of a clock that was moved on.
+3. Topics that are only compacted (cleanup.policy without delete) keep everything. Age goes by the
+   records' own timestamps, which know nothing of a clock that was moved on.
 4. Of offsets go those that `groups.expiry` names, never one that an open transaction would change.
    An Empty group goes with its last offset, or when it is found to have none.
 """
@@ -40,11 +40,11 @@ def apply_retention(state: ClusterState, *, now_ms: int) -> dict[str, dict[int, 
 
 def _leaders(state: ClusterState) -> Iterator[tuple[str, int, Replica]]:
     for topic in state.image.topics.values():
-        if "delete" not in topic.configs.get("cleanup.policy", "delete"):
-            continue
         for index in range(len(topic.partitions)):
             leader = state.replication.leader_of(ReplicaKey(topic.topic_id, index))
-            if leader is not None and leader.broker_id not in state.replication.links.isolated:
+            if leader is None or leader.broker_id in state.replication.links.isolated:
+                continue
+            if state.configs.log_settings(topic.configs, leader.broker_id).deletes:
                 yield topic.name, index, leader
 
 

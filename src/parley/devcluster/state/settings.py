@@ -17,7 +17,8 @@ class ClusterSettings:
     racks by id: consumers that name theirs are sent to a replica in it (KIP-392). A broker that is
     cut off is missed by the controller after `broker_session_timeout_ms`, a follower that is held
     back leaves the in-sync replicas after `replica_lag_time_max_ms`; records that topics keep no
-    longer go every `log_retention_check_interval_ms`, connections on which nothing moves after
+    longer go every `log_retention_check_interval_ms`, compacted topics are looked at every
+    `log_cleaner_backoff_ms`, connections on which nothing moves end after
     `connections_max_idle_ms`.
     """
 
@@ -30,6 +31,7 @@ class ClusterSettings:
     racks: Mapping[int, str] = field(default_factory=dict)
     connections_max_idle_ms: int = 600_000
     log_retention_check_interval_ms: int = 300_000
+    log_cleaner_backoff_ms: int = 15_000
     broker_session_timeout_ms: int = 9_000
     replica_lag_time_max_ms: int = 30_000
     transaction_max_timeout_ms: int = 15 * 60 * 1000

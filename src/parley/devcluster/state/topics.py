@@ -102,7 +102,7 @@ class TopicSettings:
     max_message_bytes: int = 1048588  # 1 MiB and 12 bytes of record overhead, since 0.11
     segment_bytes: int = 1 << 30
     log_append_time: bool = False
-    compacted: bool = False  # nothing is compacted here, but every record needs a key
+    compacted: bool = False  # every record needs a key
     # how far from the leader's time a record's may be; None: the default of the leader's release
     timestamp_difference_max_ms: int | None = None
     timestamp_before_max_ms: int | None = None
@@ -179,6 +179,11 @@ INHERITED: Final = {
     "cleanup.policy": "log.cleanup.policy",
     "retention.ms": "log.retention.ms",
     "retention.bytes": "log.retention.bytes",
+    "segment.ms": "log.roll.ms",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
 }
 """The broker's setting that each heeded setting of a topic falls back to."""
 

@@ -41,6 +41,7 @@ _COMMON = {
     # Records that a test dates years back would go with the first check, 30 s after the start.
     "log.retention.ms": "-1",
     "log.cleaner.dedupe.buffer.size": "10000000",  # 128 MB by default, a quarter of the heap
+    "log.cleaner.backoff.ms": "200",  # how long a compacted topic waits to be looked at: 15 s
 }
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

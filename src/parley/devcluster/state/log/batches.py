@@ -23,7 +23,7 @@ Bytes = bytes | bytearray | memoryview
 
 LEADER_EPOCH_AT = layout.LEADER_EPOCH_AT
 MAGIC_AT = layout.MAGIC_AT
-NO_MARKER = (-1, -1, -1, -1, -1)
+TIME_IN_RECORD_AT = 2  # behind the record's length and attributes, in a record of few bytes
 MAX_SIZE = 2**31 - 1 - layout.LOG_OVERHEAD
 SMALLEST_ENTRY = layout.LOG_OVERHEAD + layout.MIN_SIZE[0]
 
@@ -157,12 +157,9 @@ def _read_batch(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
     size = length + layout.LOG_OVERHEAD
     if size < layout.BATCH_HEADER_BYTES or size > remaining:
         return None
-    ends = attributes & layout.CONTROL and size == layout.MARKER_BYTES
-    *_, control_type, _, _, coordinator, _ = (
-        layout.MARKER_RECORD.unpack_from(data, at + layout.BATCH_HEADER_BYTES)
-        if ends
-        else NO_MARKER
-    )
+    control_type, coordinator = -1, -1
+    if attributes & layout.CONTROL:
+        control_type, coordinator = _read_marker(data, at + layout.BATCH_HEADER_BYTES, at + size)
     return BatchFacts(
         size,
         2,
@@ -181,6 +178,19 @@ def _read_batch(data: Bytes, at: int, remaining: int) -> BatchFacts | None:
         control_type,
         coordinator,
     )
+
+
+def _read_marker(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """Return a transaction's end and its coordinator's epoch; -1 for any other control record.
+
+    The time takes more than a byte where it is counted from a delete horizon.
+    """
+    while at < end - layout.MARKER_RECORD.size and data[at + TIME_IN_RECORD_AT] & 0x80:
+        at += 1
+    if end - at != layout.MARKER_RECORD.size:
+        return -1, -1
+    *_, control_type, _, _, coordinator, _ = layout.MARKER_RECORD.unpack_from(data, at)
+    return int(control_type), int(coordinator)
 
 
 def _read_entry(data: Bytes, at: int, remaining: int) -> BatchFacts | None:

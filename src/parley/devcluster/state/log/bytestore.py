@@ -63,10 +63,13 @@ def _in_one(part: Part) -> Bytes:
 
 
 class ByteStore(Protocol):
-    """An append-only run of bytes. `name` says to people where they lie."""
+    """An append-only run of bytes."""
 
     size: int
-    name: str
+
+    @property
+    def name(self) -> str:
+        """Where they lie."""
 
     def append(self, part: Part) -> Part:
         """Append bytes; return what a follower's store may share. OSError leaves no trace."""
@@ -167,9 +170,13 @@ class FileStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.name = str(path)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self.size = os.fstat(self._fd).st_size
+
+    @property
+    def name(self) -> str:
+        """Where the file is."""
+        return str(self.path)
 
     def append(self, part: Part) -> Part:
         """Write at the end. Raises OSError when the disk refuses; the file is then as before."""
@@ -204,6 +211,10 @@ class FileStore:
             os.close(self._fd)
             self._fd = -1
 
+    def rename(self, path: Path) -> None:
+        """Take the place of another file. Raises OSError."""
+        self.path = self.path.rename(path)
+
     def delete(self) -> None:
         """Close and remove the file."""
         self.close()
@@ -215,6 +226,12 @@ class StoreFactory(Protocol):
 
     def create(self, base_offset: int) -> ByteStore:
         """Return an empty store for the segment that begins at `base_offset`."""
+
+    def create_beside(self, base_offset: int) -> ByteStore:
+        """Return an empty store for what will take the place of the segment of that offset."""
+
+    def put_in_place(self, store: ByteStore, base_offset: int) -> None:
+        """Let such a store be the segment's, at once or not at all. The old one is closed."""
 
     def existing(self) -> Sequence[tuple[int, ByteStore]]:
         """Return the base offset and store of each segment found, in order."""
@@ -229,6 +246,13 @@ class MemoryStores:
     def create(self, base_offset: int) -> ByteStore:
         """Return an empty store."""
         return MemoryStore()
+
+    def create_beside(self, base_offset: int) -> ByteStore:
+        """Return an empty store."""
+        return MemoryStore()
+
+    def put_in_place(self, store: ByteStore, base_offset: int) -> None:
+        """Do nothing: who holds the store decides what it is."""
 
     def existing(self) -> Sequence[tuple[int, ByteStore]]:
         """Return nothing: memory starts empty."""
@@ -246,7 +270,10 @@ def make_private(directory: Path) -> None:
 
 
 class FileStores:
-    """Segments as `<base offset, 20 digits>.log` in one directory, as Kafka names them."""
+    """Segments as `<base offset, 20 digits>.log` in one directory, as Kafka names them.
+
+    What will replace one is `.cleaned` until it is whole.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -254,12 +281,29 @@ class FileStores:
 
     def create(self, base_offset: int) -> ByteStore:
         """Return an empty store; a file of that name left over is emptied."""
-        store = FileStore(self.directory / f"{base_offset:020d}.log")
+        return self._empty(base_offset, "log")
+
+    def create_beside(self, base_offset: int) -> ByteStore:
+        """Return an empty store under a name that no segment has."""
+        return self._empty(base_offset, "cleaned")
+
+    def put_in_place(self, store: ByteStore, base_offset: int) -> None:
+        """Give the file the segment's name, which its old one loses. Raises OSError."""
+        assert isinstance(store, FileStore)
+        store.rename(self._path(base_offset, "log"))
+
+    def _empty(self, base_offset: int, kind: str) -> FileStore:
+        store = FileStore(self._path(base_offset, kind))
         store.truncate(0)
         return store
 
+    def _path(self, base_offset: int, kind: str) -> Path:
+        return self.directory / f"{base_offset:020d}.{kind}"
+
     def existing(self) -> Sequence[tuple[int, ByteStore]]:
-        """Open the segment files found, in offset order."""
+        """Open the segment files found, in offset order; what replaced none is removed."""
+        for unfinished in self.directory.glob("*.cleaned"):
+            unfinished.unlink()
         names = sorted(path for path in self.directory.glob("*.log") if path.stem.isdigit())
         return [(int(path.stem), FileStore(path)) for path in names]
 

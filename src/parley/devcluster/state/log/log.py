@@ -26,6 +26,13 @@ DEFAULT_READ_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
+class Changes:
+    """Counts what may have given the cleaner something to do, in any log that shares it."""
+
+    count: int = 0
+
+
+@dataclass(slots=True)
 class ReadResult:
     """Batches by reference; `size` is their sum in bytes, `next_offset` the offset behind them."""
 
@@ -39,7 +46,9 @@ class Log:
 
     def __init__(self, stores: StoreFactory, *, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
         self._stores = stores
-        self.segment_bytes = segment_bytes  # a topic's setting may change while it is written
+        # a topic's settings may change while it is written
+        self.segment_bytes, self.segment_ms = segment_bytes, NO_LIMIT
+        self.changes = Changes()
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self.start_offset = 0
@@ -73,20 +82,28 @@ class Log:
                 f"batches {base}..{run[-1].last_offset} do not follow the end offset "
                 f"{self.end_offset}"
             )
-        segment = self._segment_for(sum(facts.size for facts in run), base)
+        segment = self._segment_for(run, base, now_ms)
         shared = segment.append(run, base, part)
         segment.last_append_ms = now_ms
+        if segment.begun_ms < 0:
+            segment.begun_ms = now_ms
         self.end_offset = run[-1].last_offset + 1
         return shared
 
-    def _segment_for(self, size: int, base: int) -> Segment:
+    def _segment_for(self, run: Sequence[BatchFacts], base: int, now_ms: int) -> Segment:
         last = self._segments[-1] if self._segments else None
-        if last is None or (len(last) and last.size + size > self.segment_bytes):
+        if last is None:
             return self._roll(base)
-        return last
+        size = sum(facts.size for facts in run)
+        is_full = (
+            last.size + size > self.segment_bytes or last.age_ms(run, now_ms) > self.segment_ms
+        )
+        return self._roll(base) if is_full and len(last) else last
 
     def _roll(self, base: int) -> Segment:
         segment = Segment(base, self._stores.create(base))
+        if self._segments:
+            self.changes.count += 1
         self._segments.append(segment)
         self._bases.append(base)
         return segment
@@ -135,33 +152,59 @@ class Log:
     def end_of_older_than(self, timestamp_ms: int) -> int:
         """Return the offset behind the front segments with nothing from `timestamp_ms` on."""
         end = self.start_offset
-        for segment in self._segments:
+        for which, segment in enumerate(self._segments):
             newest = (
                 segment.max_timestamp_ms
                 if segment.max_timestamp_ms >= 0
                 else segment.last_append_ms
             )
-            if not len(segment) or newest >= timestamp_ms:
+            is_last = which == len(self._segments) - 1
+            if newest >= timestamp_ms or (is_last and not len(segment)):
                 break
-            end = segment.end_offset
+            end = self._end_of(which)
         return max(end, self.start_offset)
 
     def end_of_excess(self, most_bytes: int) -> int:
         """Return the offset behind the front segments without which `most_bytes` remain."""
-        end, excess = (
-            self.start_offset,
-            sum(segment.size for segment in self._segments) - most_bytes,
-        )
-        for segment in self._segments[:-1]:
+        end, excess = self.start_offset, self.size - most_bytes
+        for which, segment in enumerate(self._segments[:-1]):
             excess -= segment.size
             if excess < 0:
                 break
-            end = segment.end_offset
+            end = self._end_of(which)
         return max(end, self.start_offset)
+
+    def _end_of(self, which: int) -> int:
+        """Return where the segment behind one begins, or the end: its own last batches may be gone
+        (compaction).
+        """
+        return self._bases[which + 1] if which + 1 < len(self._bases) else self.end_offset
 
     def _drop(self, which: int) -> None:
         self._segments.pop(which).store.delete()
         self._bases.pop(which)
+
+    # -- cleaning ------------------------------------------------------------------------------
+
+    def begin_cleaned(self, first: int) -> Segment:
+        """Return an empty segment for what stays of the segments from number `first` on."""
+        base = self._bases[first]
+        return Segment(base, self._stores.create_beside(base))
+
+    def put_cleaned(self, cleaned: Segment, first: int, stop: int) -> None:
+        """Put such a segment in the place of those from `first` to before `stop`.
+
+        Raises OSError; the log is then as it was. What a reader holds stays as it is.
+        """
+        replaced = self._segments[first:stop]
+        self._stores.put_in_place(cleaned.store, cleaned.base_offset)
+        replaced[0].store.close()  # its file is gone
+        for one in replaced[1:]:
+            one.store.delete()
+        cleaned.last_append_ms = replaced[-1].last_append_ms
+        cleaned.begun_ms = replaced[0].begun_ms
+        self._segments[first:stop] = [cleaned]
+        self._bases[first:stop] = [cleaned.base_offset]
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -219,17 +262,16 @@ class Log:
                     at += facts.size
             offset = found.next_offset
 
-    def batch_at_time(self, timestamp_ms: int) -> tuple[int, memoryview] | None:
-        """Return offset and bytes of the first batch with a record at `timestamp_ms` or later."""
+    def batches_at_time(self, timestamp_ms: int) -> Iterator[tuple[int, memoryview]]:
+        """Yield offset and bytes of the batches from the first with a record at `timestamp_ms` or
+        later: that record may be gone (compaction).
+        """
         for segment in self._segments:
-            which = segment.first_batch_at_time(timestamp_ms)
-            while which < len(segment) and segment.last_of(which) < self.start_offset:
-                which += 1
-            if which < len(segment):
-                pieces = segment.view(segment.start_of(which), segment.end_of(which))
-                data = pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
-                return segment.base_of(which), data
-        return None
+            for which in range(segment.first_batch_at_time(timestamp_ms), len(segment)):
+                if segment.last_of(which) >= self.start_offset:
+                    pieces = segment.view(segment.start_of(which), segment.end_of(which))
+                    data = pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+                    yield segment.base_of(which), data
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -243,6 +285,9 @@ class Log:
         facts: list[BatchFacts] = []
         found = self._stores.existing()
         for number, (base, store) in enumerate(found):
+            if self._segments and base < self._segments[-1].end_offset:
+                store.delete()  # left over: cleaning put another segment in its place
+                continue
             last = number == len(found) - 1
             before = store.size
             segment = Segment(base, store)
@@ -256,6 +301,8 @@ class Log:
                     )
                     later.delete()
                 break
+        if len(self._segments) > 1:
+            self.changes.count += 1
         if self._segments:
             self.start_offset = self._segments[0].base_offset
             self.end_offset = self._segments[-1].end_offset

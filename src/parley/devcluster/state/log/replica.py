@@ -12,7 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from parley.devcluster.state.image import NO_LEADER
@@ -54,6 +54,29 @@ class Prepared(NamedTuple):
     is_own: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """How far a log was cleaned: what lies below `first_dirty` has each key once.
+
+    Logs with the same `round` have been cleaned together. Others may have other bytes `below` an
+    offset.
+    """
+
+    first_dirty: int = 0
+    below: int = 0
+    round: str = ""
+
+    def cut(self, end_offset: int) -> Cleaned:
+        """Return the same of a log that ends here now."""
+        return replace(self, first_dirty=min(self.first_dirty, end_offset))
+
+    def differing(self, bound: int, name: str) -> Cleaned:
+        """Return the same of a log of which something below `bound` was cleaned."""
+        return replace(self, below=max(self.below, bound), round=name)
+
+
+NEVER_CLEANED = Cleaned()
+
 Run = tuple[Sequence[BatchFacts], Part]
 """Batches that lie in one piece, as the leader stored them."""
 
@@ -78,6 +101,7 @@ class Replica:
         self.log = log
         self.epochs = EpochCache()
         self.producers = Producers()
+        self.cleaned = NEVER_CLEANED
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.isr: tuple[int, ...] = ()
@@ -254,12 +278,14 @@ class Replica:
         self.epochs.truncate_from_end(self.log.end_offset)
         self.producers.rebuild(facts for facts, _ in self.log.batches_from(self.log.start_offset))
         self.high_watermark = min(self.high_watermark, self.log.end_offset)
+        self.cleaned = self.cleaned.cut(self.log.end_offset)
 
     def restart_at(self, offset: int) -> None:
         """Begin again at `offset`, empty: the leader's log begins behind this one's end."""
         self.log.restart_at(offset)
         self.epochs = EpochCache()
         self.producers = Producers()
+        self.cleaned = NEVER_CLEANED
         self.high_watermark = offset
 
     def end_of_epoch(self, epoch: int) -> EpochEnd:

@@ -26,11 +26,14 @@ class Segment:
     records, so it is dense, unlike Kafka's, and needs no file of its own.
     """
 
-    __slots__ = ("_bases", "_ends", "_lasts", "_times", "base_offset", "last_append_ms", "store")
+    __slots__ = (
+        "_bases", "_ends", "_lasts", "_times", "base_offset", "begun_ms", "last_append_ms", "store",
+    )  # fmt: skip
 
     def __init__(self, base_offset: int, store: ByteStore) -> None:
         self.base_offset = base_offset
         self.store = store
+        self.begun_ms = NO_TIMESTAMP
         self.last_append_ms = NO_TIMESTAMP
         self._bases = array("q")  # first offset of each batch
         self._lasts = array("q")  # last offset
@@ -55,6 +58,26 @@ class Segment:
     def max_timestamp_ms(self) -> int:
         """The largest timestamp held, or -1."""
         return self._times[-1] if self._times else NO_TIMESTAMP
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """The largest timestamp of the first batch, or -1."""
+        return self._times[0] if self._times else NO_TIMESTAMP
+
+    @property
+    def written_ms(self) -> int:
+        """When it was written last; by its records, where that is not known any more."""
+        return self.last_append_ms if self.last_append_ms >= 0 else self.max_timestamp_ms
+
+    def age_ms(self, run: Sequence[BatchFacts], now_ms: int) -> int:
+        """Return how far what comes next is from its beginning: by the records' time if they have
+        one, as brokers do since 0.10.1.
+        """
+        if not self._times:
+            return 0
+        if self._times[0] >= 0:
+            return max(facts.max_timestamp_ms for facts in run) - self._times[0]
+        return now_ms - self.begun_ms if self.begun_ms >= 0 else 0
 
     def append(self, run: Sequence[BatchFacts], base_offset: int, part: Part) -> Part:
         """Append batches that lie in one piece, the first of them beginning at `base_offset`.
@@ -125,7 +148,7 @@ class Segment:
         """
         kept, end, next_offset = [], 0, self.base_offset
         why = CUT_OFF
-        for facts, data in self._walk_store():
+        for facts, data in self.batches():
             sound = facts.last_offset >= next_offset and (
                 facts.magic < 2 or facts.base_offset >= next_offset
             )
@@ -142,7 +165,7 @@ class Segment:
         return kept
 
     def _warn_of_cut(self, end: int, offset: int, why: str) -> None:
-        behind = [facts for facts, _ in self._walk_store(end)]
+        behind = [facts for facts, _ in self.batches(end)]
         log.warning(
             "%s: the batch at byte %d, where offset %d is expected, %s. What "
             "lies from there on is dropped: %d bytes, in which %d whole batches "
@@ -156,8 +179,8 @@ class Segment:
             sum(max(facts.record_count, 0) for facts in behind),
         )
 
-    def _walk_store(self, at: int = 0) -> Iterator[tuple[BatchFacts, Bytes]]:
-        """Yield each whole batch from a position on.
+    def batches(self, at: int = 0) -> Iterator[tuple[BatchFacts, memoryview]]:
+        """Yield each whole batch from a position on, with its bytes.
 
         Reads a window at a time: a segment may be larger than memory should be.
         """

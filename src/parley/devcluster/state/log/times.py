@@ -28,7 +28,8 @@ def _records(replica: Replica, base_offset: int, data: Bytes) -> Iterator[FoundR
         else facts.leader_epoch
     )
     if facts is not None and facts.is_control:  # a marker counts like a record, as brokers have it
-        yield FoundRecord(facts.base_offset, facts.max_timestamp_ms, epoch)
+        if facts.record_count:
+            yield FoundRecord(facts.base_offset, facts.max_timestamp_ms, epoch)
         return
     options = ReadOptions(want=OFFSETS_AND_TIMES, check_crc=False)
     for chunk in decode_columns(data, first_offset=replica.log.start_offset, options=options):
@@ -40,13 +41,11 @@ def _records(replica: Replica, base_offset: int, data: Bytes) -> Iterator[FoundR
 
 def first_at_time(replica: Replica, timestamp_ms: int) -> FoundRecord | None:
     """Return the first record at `timestamp_ms` or later, None when there is none."""
-    found = replica.log.batch_at_time(timestamp_ms)
-    if found is None:
-        return None
-    return next(
-        (record for record in _records(replica, *found) if record.timestamp_ms >= timestamp_ms),
-        None,
-    )
+    for batch in replica.log.batches_at_time(timestamp_ms):
+        for record in _records(replica, *batch):
+            if record.timestamp_ms >= timestamp_ms:
+                return record
+    return None
 
 
 def with_largest_time(replica: Replica) -> FoundRecord | None:

@@ -10,6 +10,7 @@ Rules of this file:
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection
 from typing import NamedTuple
 
 from parley.devcluster.state.log.batches import BatchFacts
@@ -86,3 +87,15 @@ class PartitionTransactions:
             if entry.last_stable_offset >= end_offset:
                 break
         return found
+
+    def aborted_before(self, offset: int) -> list[AbortedTransaction]:
+        """Return the aborted transactions that begin below an offset."""
+        return [entry for entry in self._aborted if entry.first_offset < offset]
+
+    def cleaned(self, bound: int, met: Collection[AbortedTransaction]) -> None:
+        """Forget the aborted transactions below `bound` but those met: their records are gone, and
+        a marker that went as well could end them no more.
+        """
+        self._aborted = [
+            entry for entry in self._aborted if entry.last_offset >= bound or entry in met
+        ]

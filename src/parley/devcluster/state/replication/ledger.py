@@ -3,8 +3,8 @@
 Rules of this file:
 1. A batch counts as acknowledged once its leader's high watermark has passed it: acks=all is
    answered then, and consumers may see it. acks=1 promises less, and nothing is kept of it.
-2. What is forgotten is forgotten for a reason that has a name: an unclean election (`lose`), or the
-   end of the topic.
+2. What is forgotten is forgotten for a reason that has a name: an unclean election (`lose`),
+   compaction (`cleaned`), or the end of the topic.
 3. A batch is known by its base offset and a hash of its header, epoch included; its bytes are
    compared between replicas elsewhere. Two numbers each, like the index of the log that holds it.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -127,6 +127,22 @@ class Ledger:
             known.end_offset = end
             self.lost.append(lost)
         return lost
+
+    def cleaned(self, leader: Replica, bound: int, untouched: Collection[int]) -> None:
+        """Forget what a leader's cleaner took or rewrote below `bound`: all but the batches that
+        begin at the offsets `untouched`.
+        """
+        self.settle(leader)
+        known = self._acknowledged.get(leader.key)
+        if known is None:
+            return
+        kept = [
+            (base, digest)
+            for base, digest in zip(known.bases, known.digests, strict=True)
+            if base >= bound or base in untouched
+        ]
+        known.bases = array("q", [base for base, _ in kept])
+        known.digests = array("q", [digest for _, digest in kept])
 
     def forget(self, topic_ids: frozenset[bytes] | set[bytes]) -> None:
         """Forget every partition of other topics than these."""

@@ -127,6 +127,8 @@ class Replication:
             cut_to_leader(leader, follower)
             if follower.log.end_offset < leader.log.start_offset:
                 follower.restart_at(leader.log.start_offset)
+            if follower.log.end_offset == follower.log.start_offset:
+                follower.cleaned = leader.cleaned  # it gets what that has left
             stop = leader.log.end_offset - self.links.held_back(
                 leader.broker_id, follower.broker_id
             )
