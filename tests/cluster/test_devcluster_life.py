@@ -42,6 +42,25 @@ def test_three_brokers_are_ready_in_half_a_second() -> None:
     assert took < 0.5
 
 
+def test_a_cluster_shows_its_brokers() -> None:
+    made = LocalCluster(brokers=[1, 2, 7], release="4.3", releases={2: "2.4"})
+    assert repr(made) == "LocalCluster(not started, 1: 4.3; 2: 2.4; 7: 4.3)"
+    with made as cluster:
+        first, second, third = (broker.address for broker in cluster.brokers)
+        cluster.stop_broker(2)
+        cluster.scenes.isolate(7)
+        shown = (
+            f"1: 4.3.0 at {first}; 2: 2.4.1 at {second}, stopped; 7: 4.3.0 at {third}, isolated)"
+        )
+        assert repr(cluster) == f"LocalCluster(running, {shown}"
+        assert repr(cluster._cluster) == f"AsyncLocalCluster(running, {shown}"
+        cluster.scenes.heal()
+    shown = f"1: 4.3.0 at {first}; 2: 2.4.1 at {second}; 7: 4.3.0 at {third}"
+    assert repr(made) == f"LocalCluster(closed, {shown})"
+    many = repr(AsyncLocalCluster(brokers=12, release="3.9"))
+    assert many.endswith("; 10: 3.9; and 2 more)")
+
+
 def test_sixteen_clusters_in_one_process_do_not_meet() -> None:
     clusters = [LocalCluster(brokers=2).start() for _ in range(16)]
     try:

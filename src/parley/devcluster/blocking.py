@@ -97,6 +97,10 @@ class LocalCluster:
         self.groups = Groups(self._cluster.groups, self._thread)
         """What is done to consumer groups: members expired, old offsets dropped."""
 
+    def __repr__(self) -> str:
+        _, _, shown = repr(self._cluster).partition("(")
+        return f"{type(self).__name__}({shown}"
+
     # -- life ----------------------------------------------------------------------------------
 
     def start(self) -> LocalCluster:

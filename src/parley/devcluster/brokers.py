@@ -23,6 +23,7 @@ from parley.devcluster.state.rules import ElectionRules
 from parley.errors import ConfigError
 from parley.types import Several, several
 
+MOST_SHOWN = 10
 Ports = Mapping[int, Mapping[str, int]]
 """Broker id → listener → port, 0 for a free one."""
 
@@ -47,6 +48,25 @@ class Brokers:
 
     def __iter__(self) -> Iterator[Broker]:
         return iter(self._brokers.values())
+
+    def __str__(self) -> str:
+        """Say whether they run, and what each is: for the `repr` of a cluster."""
+        if not self._brokers:
+            shown = [f"{one}: {release}" for one, release in self._releases.items()]
+            return f"not started, {self._first(shown)}"
+        isolated = self._state.replication.links.isolated if self._state is not None else ()
+        shown = []
+        for one in self:
+            how = "" if one.running or not self.is_open else ", stopped"
+            how = ", isolated" if one.id in isolated else how
+            shown.append(f"{one.id}: {one.release} at {one.address}{how}")
+        return f"{'running' if self.is_open else 'closed'}, {self._first(shown)}"
+
+    @staticmethod
+    def _first(shown: Sequence[str]) -> str:
+        left = len(shown) - MOST_SHOWN
+        more = f"; and {left} more" if left > 0 else ""
+        return f"{'; '.join(shown[:MOST_SHOWN])}{more}"
 
     # -- the cluster's life --------------------------------------------------------------------
 

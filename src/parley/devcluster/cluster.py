@@ -110,6 +110,9 @@ class AsyncLocalCluster:
         """What is done to consumer groups: members expired, old offsets dropped."""
         self._registry = self._make_registry(schema_registry)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._brokers})"
+
     def _make_registry(
         self, wanted: bool | Security | RegistryListener
     ) -> AsyncSchemaRegistry | None:
