@@ -146,7 +146,7 @@ def test_every_truncation_and_bit_flip_of_a_request(data: st.DataObject) -> None
         (bytes.fromhex("15030300020246"), "TLS alert.*security_protocol=SSL"),
         (b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", "HTTP answer"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH server"),
-        (b"220 smtp.example ESMTP\r\n", "max_frame_bytes"),
+        (b"220 smtp.example ESMTP\r\n", "a server of another protocol"),
         (b"\xff\xff\xff\xff", "-1 bytes"),
         (b"\x7f\xff\xff\xff", "max_frame_bytes"),
         (b"\0\0\0\0", "empty frame"),
