@@ -32,7 +32,6 @@ from parley.errors import (
     RequestTimedOut,
 )
 from parley.net import Deadline as ClockDeadline
-from parley.schema import ApiKey
 from parley.types import text
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ class AsyncTransactionProducer:
     async def commit_transaction(self) -> None:
         """Make the rows and offsets of the open transaction visible, all of them.
 
-        Waits for produce calls that are still running. Raises TransactionAbortableError where the
+        Waits for calls that are still writing. Raises TransactionAbortableError where the
         transaction can only be aborted, TransactionFatalError where this producer is done for.
         After RequestTimedOut or NetworkError it is not known whether the transaction is committed:
         call this again until it answers.
@@ -305,13 +304,7 @@ class AsyncTransactionProducer:
         self._txn.check_open("send_offsets_to_transaction")
         if not wanted:
             return
-        try:
-            await self._driver.send_offsets(wanted, group)
-        except BaseException as raised:
-            seen = self.contents.failure(raised, ApiKey.TXN_OFFSET_COMMIT)
-            if seen is raised:
-                raise
-            raise seen from raised
+        await self.contents.send_offsets(wanted, group)
 
     # -- one write call, for the blocking wrapper too, and for records ----------------------------
 

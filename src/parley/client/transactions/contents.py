@@ -5,12 +5,13 @@ what becomes of the transaction by their errors.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
 from parley.client.produce.calls import given_up
 from parley.client.produce.state import InTransaction, OutBatch
-from parley.client.results import ProduceResult
+from parley.client.results import ConsumerGroupMetadata, ProduceResult
 from parley.client.transactions.decisions import Severity, judge
 from parley.client.transactions.driver import TransactionDriver
 from parley.client.transactions.state import State, TransactionState
@@ -18,7 +19,9 @@ from parley.client.transactions.topics import WrittenTopics, check_topics
 from parley.client.transactions.writer import TransactionWriter
 from parley.errors import BrokerError, DataLossError, KafkaError, TransactionAbortableError
 from parley.errors.codes import INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID
+from parley.net.shared import outcome
 from parley.schema import ApiKey
+from parley.types import OffsetAndMetadata, TopicPartition
 
 WHO_HAS_THE_EPOCH = (
     "another producer has begun with this transactional id, or the coordinator "
@@ -38,6 +41,7 @@ class Contents:
         self._writes = 0
         self._no_writes = asyncio.Event()
         self._no_writes.set()
+        self._offsets: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
         """Begin with another transaction."""
@@ -73,7 +77,8 @@ class Contents:
         ):
             error.add_note(WHO_HAS_THE_EPOCH)
         if self._txn.state in (State.IN_TRANSACTION, State.COMMITTING):
-            severity = judge(api, known)
+            # a call that was cancelled says nothing about this producer
+            severity = judge(api, known) if isinstance(error, KafkaError) else Severity.ABORTABLE
             if _names_unknown_producer(known) and not self._txn.can_renew:
                 # the partitions that say so begin at sequence 0 again
                 severity = Severity.ABORTABLE
@@ -84,11 +89,46 @@ class Contents:
             return self._txn.trouble()  # its cause is the error
         return error
 
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        """Commit a group's offsets with the transaction. Raises what the caller sees.
+
+        Who is cancelled leaves the request under way to the end of the transaction: offsets that
+        came behind that would be of the next one.
+        """
+        task = asyncio.get_running_loop().create_task(self._send_offsets(offsets, group))
+        self._offsets.add(task)
+        task.add_done_callback(self._offsets_sent)
+        try:
+            await outcome(task)
+        except BaseException as raised:
+            seen = self.failure(raised, ApiKey.TXN_OFFSET_COMMIT)
+            if seen is raised:
+                raise
+            raise seen from raised
+
+    async def _send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> None:
+        try:
+            await self._driver.send_offsets(offsets, group)
+        except KafkaError as error:  # a commit that waits for this learns of it here
+            self.failure(error, ApiKey.TXN_OFFSET_COMMIT)
+            raise
+
+    def _offsets_sent(self, task: asyncio.Task[None]) -> None:
+        self._offsets.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved: a caller who is left gets it too
+
     # -- before the end ----------------------------------------------------------------------------
 
     async def flushed(self) -> None:
-        """Wait for running produce calls. Raises where one of them has failed."""
+        """Wait for what is being written. Raises where some of it has failed."""
         await self._no_writes.wait()
+        if self._offsets:
+            await asyncio.wait(self._offsets)
         if self._txn.state in (State.ABORTABLE_ERROR, State.FATAL):
             raise self._txn.trouble()
 
@@ -104,8 +144,9 @@ class Contents:
     async def stopped(self, *, closing: bool) -> None:
         """Give up what is being written; return when nothing of it may reach a broker later.
 
-        What came behind the markers would open a transaction that nobody ends. Those of the second
-        generation fence it (KIP-890), so that the end of a producer need not wait.
+        Records that came behind the markers would open a transaction that nobody ends; offsets
+        would be of the next one. Markers of the second generation fence both (KIP-890), so that the
+        end of a producer need not wait.
         """
         error = TransactionAbortableError(
             f"the transaction of {self._txn.transactional_id!r} is being aborted",
@@ -115,6 +156,10 @@ class Contents:
         await self._no_writes.wait()
         if closing and self._txn.generation > 1:
             return
+        if self._txn.generation < 2:
+            await self._driver.offsets_answered()
+        for task in self._offsets:  # which sends nothing any more
+            task.cancel()
         if await self.writer.in_doubt():
             self._txn.doubt()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
+from parley.client.cluster.change import Change
 from parley.client.cluster.coordinators import KeyType
 from parley.client.cluster.core import Cluster
 from parley.client.cluster.retry import Deadline
@@ -43,6 +44,9 @@ class TransactionDriver:
         self, cluster: Cluster, options: TransactionOptions, txn: TransactionState
     ) -> None:
         self._cluster, self._options, self._txn = cluster, options, txn
+        self._offsets_sent = 0
+        """Requests with a group's offsets that are not answered."""
+        self._answered = Change()
 
     async def generation(self) -> int:
         """Return the protocol's generation for the next transaction, by the connected brokers."""
@@ -114,7 +118,12 @@ class TransactionDriver:
 
         async def commit(conn: BrokerConnection) -> None:
             self._txn.check_writing()
-            await commit_offsets(cluster, conn, writer, group, offsets, deadline)
+            self._offsets_sent += 1
+            try:
+                await commit_offsets(cluster, conn, writer, group, offsets, deadline)
+            finally:
+                self._offsets_sent -= 1
+                self._answered.notify()
 
         self._txn.adding()
         if writer.generation < 2 and group_id not in self._txn.groups:
@@ -122,6 +131,11 @@ class TransactionDriver:
         self._txn.groups.add(group_id)
         what = f"committing offsets of group {group_id} in a transaction"
         await at_coordinator(cluster, KeyType.GROUP, group_id, what, deadline, commit)
+
+    async def offsets_answered(self) -> None:
+        """Return when no request with a group's offsets is under way."""
+        while self._offsets_sent:
+            await self._answered.wait()
 
     # -- inside ------------------------------------------------------------------------------------
 
