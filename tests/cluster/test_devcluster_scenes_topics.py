@@ -79,6 +79,18 @@ def test_records_deleted_below_an_offset(
         cluster.delete_records(topic, 0, 99)
 
 
+def test_a_topic_that_keeps_no_bytes_is_emptied(
+    cluster: LocalCluster, topic: str, talk_to: Connect, batch: Batch
+) -> None:
+    name = f"{topic}-empty"
+    cluster.create_topic(name, configs={"retention.bytes": "0"})
+    leader = talk_to(cluster, cluster.leaders(name)[0][0], name)
+    assert leader.produce(batch(3)).base_offset == 0
+    assert cluster.apply_retention() == {name: {0: 3}}
+    assert leader.produce(batch(1)).base_offset == 3
+    cluster.delete_topic(name)
+
+
 async def test_topics_inherit_the_retention_of_brokers(batch: Batch) -> None:
     """The leader's own before that of all brokers, and a topic's own before both."""
     async with AsyncLocalCluster(2, "3.9", clock=ManualClock(), seed=1) as cluster:

@@ -92,6 +92,17 @@ def scene_timestamps_too_far(side: Side) -> None:
         Topic(side, "-both", both).produce(*hours)
 
 
+def scene_batches_larger_than_a_segment(side: Side) -> None:
+    settings = {"segment.bytes": str(1 << 20), "max.message.bytes": "3000000"}
+    topic = Topic(side, "-segment", settings)
+    large = {"size": 400_000, "max_batch_bytes": 3_000_000}
+    topic.produce(batch(2, **large), batch(3, **large), batch(3, codec=1, **large))
+    topic.produce(batch(3, **large), acks=1)
+    if side.release.ranges[ApiKey.PRODUCE].min < 2:
+        messages = batch(3, magic=1, **large)
+        side.produce(messages, 2, **topic.where)
+
+
 CREATIONS = (
     "cleanup.policy=foo", "cleanup.policy=", "cleanup.policy=compact, delete",
     "compression.gzip.level=0", "compression.gzip.level=-1", "compression.gzip.level=10",

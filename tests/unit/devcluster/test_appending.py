@@ -17,6 +17,7 @@ from parley.errors.codes import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
+    RECORD_LIST_TOO_LARGE,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
@@ -151,6 +152,17 @@ def test_zstd_needs_produce_7(produced: Produce) -> None:
 def test_too_large_a_batch(produced: Produce) -> None:
     data = produced(10)
     assert code(data, replace(NEWEST, max_message_bytes=len(data) - 1)) == MESSAGE_TOO_LARGE
+
+
+def test_a_record_set_fits_into_a_segment_as_it_is_stored(produced: Produce) -> None:
+    data, messages = produced(3), produced(1, magic=1) + produced(1, magic=1)
+    check(data, replace(NEWEST, segment_bytes=len(data)))
+    assert code(data, replace(NEWEST, segment_bytes=len(data) - 1)) == RECORD_LIST_TOO_LARGE
+    old = AppendRules(produce_version=2, stored_magic=1, max_message_bytes=1_000_000)
+    check(messages, replace(old, segment_bytes=len(messages)))
+    rules = replace(old, segment_bytes=len(messages) - 1)
+    assert code(messages, rules) == RECORD_LIST_TOO_LARGE, "all of them together"
+    assert code(b"".join((data, data)), replace(NEWEST, segment_bytes=1)) == INVALID_RECORD
     prepare(data, replace(NEWEST, max_message_bytes=len(data)), now_ms=0, where=WHERE)
 
 

@@ -132,6 +132,17 @@ def test_the_start_advances_and_old_segments_go(stored: Stored) -> None:
     assert log.start_offset == 52, "it never goes back"
 
 
+def test_what_is_too_much_is_counted_from_the_front(stored: Stored) -> None:
+    log = Log(MemoryStores(), segment_bytes=700)
+    filled(log, stored, 20, 5)
+    last = log.segments[-1]
+    assert log.end_of_excess(log.size) == log.end_of_excess(10**9) == 0
+    assert log.end_of_excess(log.size - 1) == 0, "whole segments only"
+    assert log.end_of_excess(log.size - log.segments[0].size) == log.segments[1].base_offset
+    assert log.end_of_excess(1) == log.end_of_excess(last.size) == last.base_offset
+    assert log.end_of_excess(0) == 100, "the one that is written to goes as well"
+
+
 def test_restart_empties_the_log(log: Log, stored: Stored) -> None:
     filled(log, stored, 4, 5)
     log.restart_at(1_000)

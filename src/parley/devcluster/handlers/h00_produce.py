@@ -21,6 +21,7 @@ Behaviours:
 - A topic of Kafka's own (`__consumer_offsets`) takes nothing from clients: INVALID_TOPIC_EXCEPTION.
 - A compacted topic takes no record without a key: CORRUPT_MESSAGE, since 2.4 INVALID_RECORD, in v8+
   with the records that are refused (KIP-467); 2.4 names the first one only.
+- A batch larger than segment.bytes: RECORD_LIST_TOO_LARGE.
 - A record dated too far off (message.timestamp.*.max.ms, 4.0+: an hour ahead): INVALID_TIMESTAMP.
 
 Version notes:
@@ -145,6 +146,7 @@ def handle(call: Call, request: ProduceRequest) -> Answer:
 
 
 def _rules(call: Call, settings: TopicSettings) -> AppendRules:
+    own_time = call.cluster.settings.start_time_ms is not None
     return AppendRules(
         call.version,
         call.profile.release.record_magic,
@@ -154,11 +156,8 @@ def _rules(call: Call, settings: TopicSettings) -> AppendRules:
         call.profile.behaviour.knows_zstd,
         call.profile.behaviour.message_sets,
         settings.compacted,
-        timestamp_bounds(
-            call.profile.release,
-            settings,
-            own_time=call.cluster.settings.start_time_ms is not None,
-        ),
+        settings.segment_bytes,
+        timestamp_bounds(call.profile.release, settings, own_time=own_time),
     )
 
 

@@ -22,6 +22,7 @@ from parley.errors.codes import (
     INVALID_RECORD,
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
+    RECORD_LIST_TOO_LARGE,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
@@ -67,8 +68,8 @@ class AppendRules:
 
     `knows_zstd`: a release before 2.1 takes codec 4 for a fault of its own (UNKNOWN_SERVER_ERROR).
     `message_sets`: what it demands of sets of magic 0 and 1. `demands_keys`: the topic is
-    compacted. `timestamp_bounds_ms`: how far before and after the leader's time producers may date
-    records.
+    compacted. `segment_bytes`: what is larger fits into no segment. `timestamp_bounds_ms`: how far
+    before and after the leader's time producers may date records.
     """
 
     produce_version: int
@@ -79,6 +80,7 @@ class AppendRules:
     knows_zstd: bool = True
     message_sets: MessageSetRules = NEWEST_MESSAGE_SETS
     demands_keys: bool = False
+    segment_bytes: int = NO_BOUND
     timestamp_bounds_ms: tuple[int, int] = (NO_BOUND, NO_BOUND)
 
 
@@ -131,6 +133,21 @@ def prepare(
     except CorruptRecordError as error:
         raise Refused(_code_of(error, rules), str(error)) from error
     _check_records(own, rules, now_ms, newest_ms, where)
+    made = _made(own, headers, rules, now_ms, where)
+    size = sum(len(one.data) for one in made)
+    if size > rules.segment_bytes:
+        raise Refused(
+            RECORD_LIST_TOO_LARGE,
+            f"Message batch size is {size} bytes in append to partition {where[0]}-{where[1]}, "
+            f"which exceeds the maximum configured segment size of {rules.segment_bytes}.",
+        )
+    return made
+
+
+def _made(
+    own: Bytes, headers: list[BatchFacts], rules: AppendRules, now_ms: int, where: tuple[str, int]
+) -> list[Prepared]:
+    """Return a checked record set as the log stores it."""
     stamp = now_ms if rules.log_append_time else None
     magic = own[MAGIC_AT]
     if magic != rules.stored_magic:

@@ -167,7 +167,7 @@ class Log:
     def end_of_excess(self, most_bytes: int) -> int:
         """Return the offset behind the front segments without which `most_bytes` remain."""
         end, excess = self.start_offset, self.size - most_bytes
-        for which, segment in enumerate(self._segments[:-1]):
+        for which, segment in enumerate(self._segments):  # the last one too, where nothing remains
             excess -= segment.size
             if excess < 0:
                 break
