@@ -152,6 +152,7 @@ def test_zstd_needs_produce_7(produced: Produce) -> None:
 def test_too_large_a_batch(produced: Produce) -> None:
     data = produced(10)
     assert code(data, replace(NEWEST, max_message_bytes=len(data) - 1)) == MESSAGE_TOO_LARGE
+    prepare(data, replace(NEWEST, max_message_bytes=len(data)), now_ms=0, where=WHERE)
 
 
 def test_a_record_set_fits_into_a_segment_as_it_is_stored(produced: Produce) -> None:
@@ -163,7 +164,6 @@ def test_a_record_set_fits_into_a_segment_as_it_is_stored(produced: Produce) -> 
     rules = replace(old, segment_bytes=len(messages) - 1)
     assert code(messages, rules) == RECORD_LIST_TOO_LARGE, "all of them together"
     assert code(b"".join((data, data)), replace(NEWEST, segment_bytes=1)) == INVALID_RECORD
-    prepare(data, replace(NEWEST, max_message_bytes=len(data)), now_ms=0, where=WHERE)
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
