@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,8 +16,10 @@ from parley.client import (
     AsyncClient,
     Client,
     OffsetAndMetadata,
+    TransactionProducer,
 )
 from parley.client.transactions.state import State
+from parley.client.transactions.writer import TransactionWriter
 from parley.devcluster import LocalCluster
 from parley.errors import (
     BrokerError,
@@ -386,3 +389,23 @@ def test_generations_change_with_the_brokers_from_one_transaction_to_the_next() 
                 transact(producer, number)
                 assert producer.generation == (2 if release == "4.3" else 1)
         assert sorted(account(cluster)) == [0, 1, 2, 3, 4]
+
+
+def test_ctrl_c_at_the_beginning_of_a_write_leaves_nothing_that_an_abort_waits_for(
+    old: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = TransactionProducer._run
+
+    def interrupted(self: TransactionProducer, work: Any) -> Any:
+        found = run(self, work)
+        if isinstance(found, TransactionWriter):
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return found
+
+    with connect(old) as client, client.transactions.producer("interrupted") as producer:
+        monkeypatch.setattr(TransactionProducer, "_run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            transact(producer, 1)
+        assert producer.state is State.READY
+        transact(producer, 3)

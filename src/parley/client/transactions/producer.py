@@ -15,6 +15,7 @@ from parley.client.results import ProduceResult
 from parley.client.transactions.async_producer import AsyncTransactionProducer
 from parley.client.transactions.block import blocking_block
 from parley.client.transactions.state import State
+from parley.client.transactions.writer import TransactionWriter
 from parley.errors import LocalProtocolError
 from parley.net.blocking import Work, blocking
 
@@ -132,13 +133,36 @@ class TransactionProducer:
         """Write rows in the open transaction and return when all are acknowledged."""
         producer, loop = self._producer, self._loop
         checked = arguments.writing(topic, partition, producer.options.for_rows(options))
-        writer = self._run(_call(producer.enter))
+        entered: list[TransactionWriter] = []
 
-        async def begin() -> tuple[Producer, Writing]:
-            return writer, writer.begin(topic, partition, checked)
+        def enter() -> TransactionWriter:
+            entered.append(producer.enter())
+            return entered[0]
+
+        def leave() -> None:
+            if entered:
+                producer.contents.leave()
 
         try:
-            result = write_blocking(loop, begin, rows)
+            return self._write(self._run(_call(enter)), topic, rows, partition, checked)
+        finally:  # without a wait, and whatever came: Ctrl-C may come when the loop has entered it
+            loop.loop.call_soon_threadsafe(leave)
+
+    def _write(
+        self,
+        writer: TransactionWriter,
+        topic: str | None,
+        rows: Rows,
+        partition: int | None,
+        options: ProduceOptions,
+    ) -> ProduceResult:
+        producer = self._producer
+
+        async def begin() -> tuple[Producer, Writing]:
+            return writer, writer.begin(topic, partition, options)
+
+        try:
+            result = write_blocking(self._loop, begin, rows)
             self._run(_call(producer.contents.wrote, result))
             return result
         except BaseException as raised:
@@ -146,8 +170,6 @@ class TransactionProducer:
             if seen is raised:
                 raise
             raise seen from raised
-        finally:
-            self._run(_call(producer.contents.leave))
 
     send_offsets_to_transaction = blocking(AsyncTransactionProducer.send_offsets_to_transaction)
 
