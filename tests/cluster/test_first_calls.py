@@ -106,12 +106,17 @@ def test_a_client_that_is_closed_while_it_starts_says_so_to_those_who_wait(world
 def test_several_tasks_start_a_producer_once(world: World) -> None:
     async def work() -> None:
         async with world.client() as client:
-            producer = AsyncProducer(client, transactional_id="tx")
-            await asyncio.gather(*(producer.start() for _ in range(5)))
-            assert len(world.cluster.requests("InitProducerId")) == 1
-            async with producer.transaction():
-                await producer.send_and_wait("t", b"v")
-            await producer.close()
+            rows, records = (
+                client.transactions.producer("rows"),
+                AsyncProducer(client, transactional_id="records"),
+            )
+            for producer in (rows, records):
+                world.cluster.clear_requests()
+                await asyncio.gather(*(producer.start() for _ in range(5)))
+                assert len(world.cluster.requests("InitProducerId")) == 1
+            async with records.transaction():
+                await records.send_and_wait("t", b"v")
+            await records.close()
 
     world.time.run(work())
 

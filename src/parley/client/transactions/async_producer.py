@@ -109,9 +109,10 @@ class AsyncTransactionProducer:
         self._alive()
         if self._txn.state is State.UNINITIALIZED:
             async with self._ending:
-                await self._reach()
-                await self._driver.run(self._cluster.deadline())
-                self._writer.write_as(self._txn.identity)
+                if self._txn.state is State.UNINITIALIZED:  # no other task has started it meanwhile
+                    await self._reach()
+                    await self._driver.run(self._cluster.deadline())
+                    self._writer.write_as(self._txn.identity)
         elif self._txn.state is State.FATAL:
             raise self._txn.trouble()
         return self
